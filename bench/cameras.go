@@ -7,10 +7,10 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/sim/cameras"
 )
 
-// cameras puts streams with promised deadlines and gradients beside an 8B language model on one H200, with steps that are
+// compareCameraStreams puts streams with promised deadlines and gradients beside an 8B language model on one H200, with steps that are
 // whole layers or chunks of 4,096 rows: eight cameras of frames that take a third or two thirds of the device, and as many
 // cameras as are promised all their frames.
-func (x *Experiments) cameras() error {
+func (x *Experiments) compareCameraStreams() error {
 	table := &figures.Table{Header: []string{
 		"prompt", "steps", "step_ms", "frame_ms", "cameras", "use", "admitted", "refused", "late", "worst_ms", "nested", "gradients", "llm_share",
 	}}
@@ -31,11 +31,11 @@ func (x *Experiments) cameras() error {
 			}
 		}
 	}
-	return x.save("cameras", table)
+	return x.saveTable("cameras", table)
 }
 
 func (x *Experiments) camerasAt(table *figures.Table, s cameras.Setting) error {
-	x.next("%d cameras beside prompts of %d tokens, chunk %d", s.Cameras, s.Prompt, s.Chunk)
+	x.printNextRun("%d cameras beside prompts of %d tokens, chunk %d", s.Cameras, s.Prompt, s.Chunk)
 	o, err := cameras.Run(s)
 	if err != nil {
 		return err

@@ -40,13 +40,13 @@ var experiments = []struct {
 	{"figure-5.5", "throughput of credit verification on two H100", (*Experiments).figure55},
 	{"figure-5.6", "throughput of post recommendation on two H100, over request rate", (*Experiments).figure56},
 	{"figure-5.7", "distribution of latency by fairness", (*Experiments).figure57},
-	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).preemption},
-	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).flood},
+	{"preemption", "short requests among long ones, with and without pausing passes", (*Experiments).measurePreemption},
+	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).measurePrefixFlood},
 	{"host-tier", "users who come back in turn, with and without host memory below the prefix cache", (*Experiments).hostTier},
-	{"feeds", "camera streams for more models than fit, by order of runs and loads", (*Experiments).feeds},
-	{"swaps", "requests for three models where two fit, by order of jobs and loads", (*Experiments).swaps},
-	{"cameras", "streams with promised deadlines and gradients beside a language model", (*Experiments).cameras},
-	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).scale},
+	{"feeds", "camera streams for more models than fit, by order of runs and loads", (*Experiments).compareFeedOrders},
+	{"swaps", "requests for three models where two fit, by order of jobs and loads", (*Experiments).compareModelSwaps},
+	{"cameras", "streams with promised deadlines and gradients beside a language model", (*Experiments).compareCameraStreams},
+	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).compareAtScale},
 }
 
 // ExperimentNames lists the experiments, and what each shows.
@@ -109,25 +109,25 @@ func (x *Experiments) table52() error {
 	if err != nil {
 		return err
 	}
-	return x.save("table-5.2", table)
+	return x.saveTable("table-5.2", table)
 }
 
-// next tells what is simulated next.
-func (x *Experiments) next(format string, args ...any) {
+// printNextRun tells what is simulated next.
+func (x *Experiments) printNextRun(format string, args ...any) {
 	if x.Progress != nil {
 		x.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// save writes a table as CSV and shows it.
-func (x *Experiments) save(name string, table *figures.Table) error {
-	x.next("")
+// saveTable writes a table as CSV and shows it.
+func (x *Experiments) saveTable(name string, table *figures.Table) error {
+	x.printNextRun("")
 	fmt.Fprintf(x.Log, "%s\n\n%s\n", name, table.Markdown())
-	return x.write(name, table)
+	return x.writeTable(name, table)
 }
 
-// write writes a table as CSV.
-func (x *Experiments) write(name string, table *figures.Table) error {
+// writeTable writes a table as CSV.
+func (x *Experiments) writeTable(name string, table *figures.Table) error {
 	if x.Out == "" {
 		return nil
 	}
@@ -141,23 +141,23 @@ func (x *Experiments) write(name string, table *figures.Table) error {
 	return errors.Join(table.CSV(file), file.Close())
 }
 
-// picture is the path of a figure.
-func (x *Experiments) picture(name string) string { return filepath.Join(x.Out, name+".svg") }
+// figurePath is the path of a figure.
+func (x *Experiments) figurePath(name string) string { return filepath.Join(x.Out, name+".svg") }
 
-// workloads are the paper's two.
-func workloads() []workload.Spec {
+// paperWorkloads are the paper's two.
+func paperWorkloads() []workload.Spec {
 	return []workload.Spec{workload.PostRecommendation(), workload.CreditVerification()}
 }
 
-// repeat runs a contender on a workload at a rate with each seed and puts the latencies together.
-func (x *Experiments) repeat(e contender, spec workload.Spec, rate float64) (result, error) {
+// runSeeds runs a contender on a workload at a rate with each seed and puts the latencies together.
+func (x *Experiments) runSeeds(e contender, spec workload.Spec, rate float64) (result, error) {
 	var all result
 	for i := range x.Repeats {
 		requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed+uint64(i))
 		if err != nil {
 			return all, err
 		}
-		x.next("%s, %s, %s, %.2f requests/s, seed %d", e.machine.Name, spec.Name, e.method, rate, x.Seed+uint64(i))
+		x.printNextRun("%s, %s, %s, %.2f requests/s, seed %d", e.machine.Name, spec.Name, e.method, rate, x.Seed+uint64(i))
 		r, err := e.run(requests)
 		if err != nil {
 			return all, err
@@ -171,14 +171,14 @@ func (x *Experiments) repeat(e contender, spec workload.Spec, rate float64) (res
 	return all, nil
 }
 
-// sweep runs every method that can hold the workload at the multiples of the paper's own
+// sweepMethods runs every method that can hold the workload at the multiples of the paper's own
 // saturation, as section 5.4.2 does.
-func (x *Experiments) sweep(m sim.Machine, spec workload.Spec) ([]Point, error) {
+func (x *Experiments) sweepMethods(m sim.Machine, spec workload.Spec) ([]Point, error) {
 	key := m.Name + " " + spec.Name
 	if points, ok := x.sweeps[key]; ok {
 		return points, nil
 	}
-	saturated, err := x.repeat(newContender(m, sim.PrefillOnly), spec, math.Inf(1))
+	saturated, err := x.runSeeds(newContender(m, sim.PrefillOnly), spec, math.Inf(1))
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +189,13 @@ func (x *Experiments) sweep(m sim.Machine, spec workload.Spec) ([]Point, error) 
 		}
 		for _, multiple := range Multiples {
 			rate := multiple * saturated.throughput
-			r, err := x.repeat(newContender(m, method), spec, rate)
+			r, err := x.runSeeds(newContender(m, method), spec, rate)
 			if err != nil {
 				return nil, err
 			}
 			points = append(points, Point{
 				Label: string(method), Workload: key, Rate: rate, Throughput: r.throughput,
-				Mean: r.mean, P50: r.percentile(50), P99: r.percentile(99), Cached: r.cached, Requests: len(r.sorted),
+				Mean: r.mean, P50: r.latencyPercentile(50), P99: r.latencyPercentile(99), Cached: r.cached, Requests: len(r.sorted),
 			})
 		}
 	}
@@ -218,8 +218,8 @@ func (x *Experiments) figure54() error {
 func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64, theirs func(published) float64) error {
 	table := &figures.Table{Header: []string{"machine", "workload", "method", "rate", "throughput", "seconds", "paper_rate", "paper_seconds"}}
 	for _, m := range sim.Machines() {
-		for _, spec := range workloads() {
-			points, err := x.sweep(m, spec)
+		for _, spec := range paperWorkloads() {
+			points, err := x.sweepMethods(m, spec)
 			if err != nil {
 				return err
 			}
@@ -234,12 +234,12 @@ func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64
 					table.Add(m.Name, spec.Name, method, "", "", "", p.rate, theirs(p))
 				}
 			}
-			if err := chart.Write(x.picture(fmt.Sprintf("%s-%s-%s", name, m.Name, spec.Name))); err != nil {
+			if err := chart.Write(x.figurePath(fmt.Sprintf("%s-%s-%s", name, m.Name, spec.Name))); err != nil {
 				return err
 			}
 		}
 	}
-	return x.save(name, table)
+	return x.saveTable(name, table)
 }
 
 // publishedFor are the published runs at a finite rate.
@@ -267,7 +267,7 @@ func (x *Experiments) figure55() error {
 	table := &figures.Table{Header: []string{"method", "throughput", "paper_throughput"}}
 	bars := figures.Bars{Title: "Throughput, credit-verification, two H100", Y: "requests/s", Series: []figures.Series{{Name: "simulated"}, {Name: "paper"}}}
 	for _, method := range []sim.Method{sim.Pipeline, sim.Tensor, sim.TensorNVLink, sim.PrefillOnly, sim.LayerMajor} {
-		r, err := x.repeat(newContender(linked, method), spec, math.Inf(1))
+		r, err := x.runSeeds(newContender(linked, method), spec, math.Inf(1))
 		if err != nil {
 			return err
 		}
@@ -280,10 +280,10 @@ func (x *Experiments) figure55() error {
 		bars.Series[0].Y = append(bars.Series[0].Y, r.throughput)
 		bars.Series[1].Y = append(bars.Series[1].Y, paper)
 	}
-	if err := bars.Write(x.picture("figure-5.5")); err != nil {
+	if err := bars.Write(x.figurePath("figure-5.5")); err != nil {
 		return err
 	}
-	return x.save("figure-5.5", table)
+	return x.saveTable("figure-5.5", table)
 }
 
 func (x *Experiments) figure56() error {
@@ -299,7 +299,7 @@ func (x *Experiments) figure56() error {
 			if rate == 0 {
 				rate = math.Inf(1)
 			}
-			r, err := x.repeat(newContender(h100, method), workload.PostRecommendation(), rate)
+			r, err := x.runSeeds(newContender(h100, method), workload.PostRecommendation(), rate)
 			if err != nil {
 				return err
 			}
@@ -312,10 +312,10 @@ func (x *Experiments) figure56() error {
 			table.Add(method, rate, r.throughput, r.cached, paper)
 		}
 	}
-	if err := chart.Write(x.picture("figure-5.6")); err != nil {
+	if err := chart.Write(x.figurePath("figure-5.6")); err != nil {
 		return err
 	}
-	return x.save("figure-5.6", table)
+	return x.saveTable("figure-5.6", table)
 }
 
 // fairnessValues are the lambdas of figure 5.7, in cache-miss tokens a second; 500 is the default.
@@ -332,17 +332,17 @@ func (x *Experiments) figure57() error {
 	for _, lambda := range fairnessValues {
 		e := newContender(h100, sim.PrefillOnly)
 		e.fairness = lambda
-		r, err := x.repeat(e, workload.PostRecommendation(), rate)
+		r, err := x.runSeeds(e, workload.PostRecommendation(), rate)
 		if err != nil {
 			return err
 		}
 		for i := 0; i <= 200; i++ {
-			chart.Add(fmt.Sprintf("lambda %g", lambda), r.percentile(float64(i)/2).Seconds(), float64(i)/200)
+			chart.Add(fmt.Sprintf("lambda %g", lambda), r.latencyPercentile(float64(i)/2).Seconds(), float64(i)/200)
 		}
-		table.Add(lambda, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(90).Seconds(), r.percentile(99).Seconds(), r.percentile(100).Seconds(), r.cached)
+		table.Add(lambda, r.mean.Seconds(), r.latencyPercentile(50).Seconds(), r.latencyPercentile(90).Seconds(), r.latencyPercentile(99).Seconds(), r.latencyPercentile(100).Seconds(), r.cached)
 	}
-	if err := chart.Write(x.picture("figure-5.7")); err != nil {
+	if err := chart.Write(x.figurePath("figure-5.7")); err != nil {
 		return err
 	}
-	return x.save("figure-5.7", table)
+	return x.saveTable("figure-5.7", table)
 }

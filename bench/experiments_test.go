@@ -91,7 +91,7 @@ func TestNewUsersAreNotTurnedAway(t *testing.T) {
 	for _, eviction := range []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU} {
 		e := newContender(m, sim.LayerMajor)
 		e.eviction = eviction
-		r, err := x.repeat(e, workload.PostRecommendation(), 2.8) // a quarter of the saturation
+		r, err := x.runSeeds(e, workload.PostRecommendation(), 2.8) // a quarter of the saturation
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestRunsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard = nil
-	if _, err := x.repeat(newContender(h100, sim.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
+	if _, err := x.runSeeds(newContender(h100, sim.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
 		t.Errorf("told %q, %v", heard, err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/sim/feeds"
 )
 
-// feeds compares the order of scheduler/residency with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
+// compareFeedOrders compares the order of scheduler/residency with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
 // second, 100 ms, weights as they are and with the most that could be shared.
-func (x *Experiments) feeds() error {
+func (x *Experiments) compareFeedOrders() error {
 	table := &figures.Table{Header: []string{"sharing", "memory", "workload", "order", "mean", "least", "longest_gap_s", "gb_s"}}
 	means := &figures.Table{Header: []string{"sharing", "memory", "order", "mean", "least", "longest_gap_s", "gb_s", "mean_ratio", "least_ratio"}}
 	for _, merged := range []bool{false, true} {
@@ -17,10 +17,10 @@ func (x *Experiments) feeds() error {
 			}
 		}
 	}
-	if err := x.write("feeds-workloads", table); err != nil {
+	if err := x.writeTable("feeds-workloads", table); err != nil {
 		return err
 	}
-	return x.save("feeds", means)
+	return x.saveTable("feeds", means)
 }
 
 // feedsAt simulates all workloads in one setting.
@@ -30,13 +30,13 @@ func (x *Experiments) feedsAt(table, means *figures.Table, memory feeds.Memory, 
 	for _, w := range feeds.Workloads() {
 		var of [2]tally
 		for i := range x.Repeats {
-			x.next("%s, sharing %s, memory %s, seed %d", w.Name, sharing, memory, x.Seed+uint64(i))
+			x.printNextRun("%s, sharing %s, memory %s, seed %d", w.Name, sharing, memory, x.Seed+uint64(i))
 			ours, err := feeds.Rule(w, memory, merged, x.Seed+uint64(i))
 			if err != nil {
 				return err
 			}
-			of[0].add(feeds.Nexus(w, memory, merged, x.Seed+uint64(i)))
-			of[1].add(ours)
+			of[0].addOutcome(feeds.Nexus(w, memory, merged, x.Seed+uint64(i)))
+			of[1].addOutcome(ours)
 		}
 		for i, name := range feedOrders {
 			table.Add(sharing, memory, w.Name, name, of[i].mean/of[i].n, of[i].least/of[i].n, of[i].gap, of[i].loaded/of[i].n)
@@ -56,7 +56,7 @@ var feedOrders = [2]string{"nexus variant", "residency"}
 // tally adds up outcomes; gap is the longest of them.
 type tally struct{ n, mean, least, gap, loaded float64 }
 
-func (t *tally) add(o *feeds.Outcome) {
+func (t *tally) addOutcome(o *feeds.Outcome) {
 	t.join(tally{1, o.Mean(), o.Least(), o.Gap, o.Loaded / 1e9})
 }
 

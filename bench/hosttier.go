@@ -17,17 +17,17 @@ func (x *Experiments) hostTier() error {
 		if err != nil {
 			return err
 		}
-		for _, spec := range []workload.Spec{workload.PostRecommendation(), returning()} {
+		for _, spec := range []workload.Spec{workload.PostRecommendation(), returningApplicants()} {
 			if err := x.hostTierOf(table, m, spec); err != nil {
 				return err
 			}
 		}
 	}
-	return x.save("host-tier", table)
+	return x.saveTable("host-tier", table)
 }
 
-// returning is credit verification with three questions to each applicant's history.
-func returning() workload.Spec {
+// returningApplicants is credit verification with three questions to each applicant's history.
+func returningApplicants() workload.Spec {
 	spec := workload.CreditVerification()
 	spec.Name, spec.PerUser, spec.Item = "credit-verification-x3", 3, 150
 	return spec
@@ -51,17 +51,17 @@ func (x *Experiments) hostTierOf(table *figures.Table, m sim.Machine, spec workl
 			eviction kvcache.Eviction
 		}{{0, kvcache.EvictReuse}, {0, kvcache.EvictLRU}, {64, kvcache.EvictReuse}, {256, kvcache.EvictReuse}} {
 			config.Eviction = c.eviction
-			x.next("%s, %s, %.2f requests/s, %v GiB, %s", m.Name, spec.Name, multiple/whole, c.gib, c.eviction)
+			x.printNextRun("%s, %s, %.2f requests/s, %v GiB, %s", m.Name, spec.Name, multiple/whole, c.gib, c.eviction)
 			out, err := sim.Run(config, []sim.Executor{m.WithHostMemory(executor, c.gib*(1<<30))}, toSim(requests))
 			if err != nil {
 				return err
 			}
-			r, err := summarize(out.Records)
+			r, err := summarizeRecords(out.Records)
 			if err != nil {
 				return err
 			}
 			queries := float64(out.Models[0].PrefixQueries)
-			table.Add(m.Name, spec.Name, multiple/whole, c.gib, c.eviction, r.throughput, r.mean.Seconds(), r.percentile(99).Seconds(),
+			table.Add(m.Name, spec.Name, multiple/whole, c.gib, c.eviction, r.throughput, r.mean.Seconds(), r.latencyPercentile(99).Seconds(),
 				float64(out.Models[0].PrefixHits)/queries, float64(out.Models[0].HostHits)/queries)
 		}
 	}

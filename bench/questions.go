@@ -16,9 +16,9 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
-// preemption measures short requests among long ones on one H100: how long the short ones wait when
+// measurePreemption measures short requests among long ones on one H100: how long the short ones wait when
 // a pass can be paused after any layer, and when it cannot.
-func (x *Experiments) preemption() error {
+func (x *Experiments) measurePreemption() error {
 	const long, short, requests = 60000, 200, 4000
 	m, err := sim.MachineNamed("H100")
 	if err != nil {
@@ -37,8 +37,8 @@ func (x *Experiments) preemption() error {
 			profiled bool
 		}{{"srjf-calibrated", true}, {"srpt", true}, {"srjf-calibrated", false}, {"srpt", false}} {
 			config.Policy, executor.Profiled = way.policy, way.profiled
-			x.next("%v short requests/s, %s, profiled %v", shortRate, way.policy, way.profiled)
-			out, err := sim.Run(config, []sim.Executor{executor}, mixed(x.Seed, requests, long, short, longRate, shortRate))
+			x.printNextRun("%v short requests/s, %s, profiled %v", shortRate, way.policy, way.profiled)
+			out, err := sim.Run(config, []sim.Executor{executor}, mixPoissonPrompts(x.Seed, requests, long, short, longRate, shortRate))
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (x *Experiments) preemption() error {
 			table.Add(append(row, float64(requests)/out.Span.Seconds(), out.Stats.Preemptions)...)
 		}
 	}
-	return x.save("preemption", table)
+	return x.saveTable("preemption", table)
 }
 
 // latenciesOf sorts the latencies of the requests of so many tokens.
@@ -65,8 +65,8 @@ func latenciesOf(records []sim.Record, tokens int) []time.Duration {
 	return l
 }
 
-// mixed makes two Poisson processes of prompts that nobody else begins with.
-func mixed(seed uint64, requests, long, short int, longRate, shortRate float64) iter.Seq[sim.Request] {
+// mixPoissonPrompts makes two Poisson processes of prompts that nobody else begins with.
+func mixPoissonPrompts(seed uint64, requests, long, short int, longRate, shortRate float64) iter.Seq[sim.Request] {
 	return func(yield func(sim.Request) bool) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var at float64
@@ -89,9 +89,9 @@ func oneOff(seed uint64, i, tokens int) []engine.TokenID {
 	return workload.Shape{Suffix: seed<<32 + uint64(i), SuffixTokens: tokens}.TokenIDs(workload.DefaultVocabulary)
 }
 
-// flood measures how many of their profiles' tokens users find in the prefix cache, alone and among
+// measurePrefixFlood measures how many of their profiles' tokens users find in the prefix cache, alone and among
 // long prompts that come once, under both evictions.
-func (x *Experiments) flood() error {
+func (x *Experiments) measurePrefixFlood() error {
 	const users, perUser, room, long = 10, 60, 180_000, 60_000
 	m, err := sim.MachineNamed("H100")
 	if err != nil {
@@ -113,8 +113,8 @@ func (x *Experiments) flood() error {
 		config.Eviction = eviction
 		var rates [2]float64
 		for i, every := range []int{0, 10} {
-			x.next("eviction %s, a long prompt after every %d", eviction, every)
-			out, err := sim.Run(config, []sim.Executor{executor}, flooded(requests, x.Seed, every, long))
+			x.printNextRun("eviction %s, a long prompt after every %d", eviction, every)
+			out, err := sim.Run(config, []sim.Executor{executor}, addLongPrompts(requests, x.Seed, every, long))
 			if err != nil {
 				return err
 			}
@@ -129,11 +129,11 @@ func (x *Experiments) flood() error {
 		}
 		table.Add(eviction, rates[0], rates[1], 100*(rates[0]-rates[1]))
 	}
-	return x.save("flood", table)
+	return x.saveTable("flood", table)
 }
 
-// flooded adds a long prompt of its own to every so many requests; 0 adds none.
-func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq[sim.Request] {
+// addLongPrompts adds a long prompt of its own to every so many requests; 0 adds none.
+func addLongPrompts(requests []workload.Request, seed uint64, every, long int) iter.Seq[sim.Request] {
 	return func(yield func(sim.Request) bool) {
 		i := 0
 		for q := range toSim(requests) {
@@ -154,11 +154,11 @@ func flooded(requests []workload.Request, seed uint64, every, long int) iter.Seq
 // full lengths.
 const scaleDown = 160
 
-// scale compares routings and policies over 1,000 executors, each one H100, below and above what they
+// compareAtScale compares routings and policies over 1,000 executors, each one H100, below and above what they
 // can do when no prefix is computed twice.
-func (x *Experiments) scale() error {
+func (x *Experiments) compareAtScale() error {
 	const executors, perUser = 1000, 10
-	config, one, spec, err := scaled()
+	config, one, spec, err := scaledExperiment()
 	if err != nil {
 		return err
 	}
@@ -179,14 +179,14 @@ func (x *Experiments) scale() error {
 		for _, policy := range part.policies {
 			config.Routing, config.Policy = part.routing, policy
 			start := time.Now()
-			x.next("load %v, %s, %s, %d requests", part.load, part.routing, policy, len(requests))
+			x.printNextRun("load %v, %s, %s, %d requests", part.load, part.routing, policy, len(requests))
 			out, err := sim.Run(config, cluster, toSim(requests))
 			if err != nil {
 				return err
 			}
-			x.next("")
+			x.printNextRun("")
 			fmt.Fprintf(x.Log, "%v %s %s: %d requests in %s\n", part.load, part.routing, policy, len(out.Records), time.Since(start).Round(time.Second))
-			r, err := summarize(out.Records)
+			r, err := summarizeRecords(out.Records)
 			if err != nil {
 				return err
 			}
@@ -194,15 +194,15 @@ func (x *Experiments) scale() error {
 			for _, b := range out.Busy {
 				busy += b
 			}
-			table.Add(part.load, spec.Users, part.routing, policy, r.throughput, r.mean.Seconds(), r.percentile(50).Seconds(), r.percentile(99).Seconds(), r.cached,
+			table.Add(part.load, spec.Users, part.routing, policy, r.throughput, r.mean.Seconds(), r.latencyPercentile(50).Seconds(), r.latencyPercentile(99).Seconds(), r.cached,
 				busy.Seconds()/out.Span.Seconds()/executors)
 			// A run that is cut short leaves what is done.
-			if err := x.write("scale", table); err != nil {
+			if err := x.writeTable("scale", table); err != nil {
 				return err
 			}
 		}
 	}
-	return x.save("scale", table)
+	return x.saveTable("scale", table)
 }
 
 // scaleParts are what scale compares, the likely winners first. load is the share of what the executors
@@ -219,8 +219,8 @@ var scaleParts = []struct {
 	{1.2, 5, scheduler.RoutePrefix, []string{"srjf-calibrated", "fcfs", "hrrn", "srjf", "srpt"}},
 }
 
-// scaled is the scheduler, one executor and the workload of scale, scaled down.
-func scaled() (scheduler.Config, sim.Executor, workload.Spec, error) {
+// scaledExperiment is the scheduler, one executor and the workload of scale, scaled down.
+func scaledExperiment() (scheduler.Config, sim.Executor, workload.Spec, error) {
 	spec, err := workload.PostRecommendation().Scale(1.0/scaleDown, 1)
 	if err != nil {
 		return scheduler.Config{}, sim.Executor{}, spec, err

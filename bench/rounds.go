@@ -37,11 +37,11 @@ func Medians(points []Point) ([]Point, *figures.Table) {
 			m.Failed += p.Failed
 		}
 		var answered, mean, p99, cached [3]string
-		m.Throughput, answered = spread(same, func(p Point) float64 { return p.Throughput }, func(v float64) string { return fmt.Sprintf("%.3g", v) })
-		m.Mean, mean = spread(same, func(p Point) time.Duration { return p.Mean }, seconds)
-		m.P50, _ = spread(same, func(p Point) time.Duration { return p.P50 }, seconds)
-		m.P99, p99 = spread(same, func(p Point) time.Duration { return p.P99 }, seconds)
-		m.Cached, cached = spread(same, func(p Point) float64 { return p.Cached }, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) })
+		m.Throughput, answered = spreadOfRuns(same, func(p Point) float64 { return p.Throughput }, func(v float64) string { return fmt.Sprintf("%.3g", v) })
+		m.Mean, mean = spreadOfRuns(same, func(p Point) time.Duration { return p.Mean }, formatSeconds)
+		m.P50, _ = spreadOfRuns(same, func(p Point) time.Duration { return p.P50 }, formatSeconds)
+		m.P99, p99 = spreadOfRuns(same, func(p Point) time.Duration { return p.P99 }, formatSeconds)
+		m.Cached, cached = spreadOfRuns(same, func(p Point) float64 { return p.Cached }, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) })
 		cell := func(s [3]string) string {
 			if s[0] == s[2] {
 				return s[1]
@@ -54,10 +54,10 @@ func Medians(points []Point) ([]Point, *figures.Table) {
 	return medians, table
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
+func formatSeconds(d time.Duration) string { return fmt.Sprintf("%.3g s", d.Seconds()) }
 
-// spread returns the median of a figure over runs, and the lowest, median and highest as text.
-func spread[T cmp.Ordered](runs []Point, figure func(Point) T, text func(T) string) (median T, ends [3]string) {
+// spreadOfRuns returns the median of a figure over runs, and the lowest, median and highest as text.
+func spreadOfRuns[T cmp.Ordered](runs []Point, figure func(Point) T, text func(T) string) (median T, ends [3]string) {
 	values := make([]T, len(runs))
 	for i, p := range runs {
 		values[i] = figure(p)

@@ -33,7 +33,7 @@ type result struct {
 	cached     float64         // share of prompt tokens
 }
 
-func (r result) percentile(p float64) time.Duration { return load.Percentile(r.sorted, p) }
+func (r result) latencyPercentile(p float64) time.Duration { return load.Percentile(r.sorted, p) }
 
 func newContender(m sim.Machine, method sim.Method) contender {
 	return contender{machine: m, method: method, prefixCaching: true, fairness: -1}
@@ -64,10 +64,10 @@ func (e contender) run(requests []workload.Request) (result, error) {
 		}
 		records = append(records, out.Records...)
 	}
-	return summarize(records)
+	return summarizeRecords(records)
 }
 
-func summarize(records []sim.Record) (result, error) {
+func summarizeRecords(records []sim.Record) (result, error) {
 	var r result
 	var sum, last time.Duration
 	var tokens, cached int

@@ -5,10 +5,10 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/sim/swaps"
 )
 
-// swaps compares the order of scheduler/residency with those of other servers: Poisson requests for three models of half a
+// compareModelSwaps compares the order of scheduler/residency with those of other servers: Poisson requests for three models of half a
 // billion parameters, where two fit. On a CPU a load of 1 GB takes 0.5 s of the device's own time and a request of 200
 // tokens 0.15 s; the same times beside a channel of its own show what that changes.
-func (x *Experiments) swaps() error {
+func (x *Experiments) compareModelSwaps() error {
 	table := &figures.Table{Header: []string{"loads_take", "load_s", "busy", "order", "loads", "mean_s", "p99_s", "longest_s"}}
 	for _, ownTime := range []bool{true, false} {
 		for _, load := range []float64{0.25, 0.5, 1} {
@@ -19,7 +19,7 @@ func (x *Experiments) swaps() error {
 			}
 		}
 	}
-	return x.save("swaps", table)
+	return x.saveTable("swaps", table)
 }
 
 // swapsAt compares the orders where requests alone would keep the device busy for such a share of the time.
@@ -31,7 +31,7 @@ func (x *Experiments) swapsAt(table *figures.Table, ownTime bool, load, busy flo
 		Requests: requests,
 	}
 	for _, name := range append([]string{"residency"}, swaps.Others()...) {
-		x.next("%s, loads of %v s take the %s, %v busy", name, load, takes, busy)
+		x.printNextRun("%s, loads of %v s take the %s, %v busy", name, load, takes, busy)
 		var all swaps.Outcome
 		for i := range x.Repeats {
 			s.Seed = x.Seed + uint64(i)

@@ -64,12 +64,12 @@ func (s Sweep) Run(ctx context.Context, measure Measure, progress io.Writer) ([]
 		if err != nil {
 			return points, err
 		}
-		freshen(requests, uint64(run))
+		renamePromptParts(requests, uint64(run))
 		records, err := measure(ctx, requests)
 		if err != nil {
 			return points, err
 		}
-		p := s.point(rate, load.Summarize(records))
+		p := s.newPoint(rate, load.Summarize(records))
 		if p.Failed == p.Requests {
 			return points, fmt.Errorf("at %.3g requests/s all %d requests failed: %s", rate, p.Failed, records[0].Err)
 		}
@@ -78,12 +78,12 @@ func (s Sweep) Run(ctx context.Context, measure Measure, progress io.Writer) ([]
 		}
 		points = append(points, p)
 		fmt.Fprintf(progress, "%8.3g req/s sent %8.3g answered   mean %-9s P50 %-9s P99 %-9s cached %3.0f %%  failed %d\n",
-			p.Rate, p.Throughput, round(p.Mean), round(p.P50), round(p.P99), 100*p.Cached, p.Failed)
+			p.Rate, p.Throughput, roundDuration(p.Mean), roundDuration(p.P50), roundDuration(p.P99), 100*p.Cached, p.Failed)
 	}
 	return points, nil
 }
 
-func (s Sweep) point(rate float64, sum load.Summary) Point {
+func (s Sweep) newPoint(rate float64, sum load.Summary) Point {
 	return Point{
 		Label: s.Label, Workload: s.Workload, Rate: rate, Throughput: sum.Throughput, Mean: sum.Mean,
 		P50: load.Percentile(sum.Latency, 50), P99: load.Percentile(sum.Latency, 99),
@@ -91,8 +91,8 @@ func (s Sweep) point(rate float64, sum load.Summary) Point {
 	}
 }
 
-// freshen renames the synthetic prompts' parts.
-func freshen(requests []workload.Request, run uint64) {
+// renamePromptParts renames the synthetic prompts' parts.
+func renamePromptParts(requests []workload.Request, run uint64) {
 	for i := range requests {
 		s := &requests[i].Prompt.Shape
 		s.Prefix += run
@@ -100,7 +100,7 @@ func freshen(requests []workload.Request, run uint64) {
 	}
 }
 
-func round(d time.Duration) time.Duration {
+func roundDuration(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(10 * time.Microsecond)
 	}
@@ -113,19 +113,19 @@ func Report(s load.Summary) string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-28s "+format+"\n", append([]any{name}, args...)...)
 	}
-	line("requests", "%d in %s, %d failed", s.Requests, round(s.Span), s.Failed)
+	line("requests", "%d in %s, %d failed", s.Requests, roundDuration(s.Span), s.Failed)
 	line("request throughput", "%.3f req/s", s.Throughput)
 	line("prompt token throughput", "%.0f tokens/s, %.1f %% from the prefix cache", s.TokenThroughput, 100*s.Cached)
 	for _, part := range []struct {
 		name   string
 		sorted []time.Duration
 	}{{"latency from due time", s.Latency}, {"first byte from due time", s.FirstByte}, {"sent after due time", s.Late}} {
-		p := func(percent float64) time.Duration { return round(load.Percentile(part.sorted, percent)) }
+		p := func(percent float64) time.Duration { return roundDuration(load.Percentile(part.sorted, percent)) }
 		line(part.name, "P50 %s  P90 %s  P99 %s  max %s", p(50), p(90), p(99), p(100))
 	}
-	line("mean latency", "%s", round(s.Mean))
+	line("mean latency", "%s", roundDuration(s.Mean))
 	if late := load.Percentile(s.Late, 99); late > s.Mean/10 && late > 50*time.Millisecond {
-		line("warning", "the client itself was late by %s (P99): it needs more CPU, or a lower rate", round(late))
+		line("warning", "the client itself was late by %s (P99): it needs more CPU, or a lower rate", roundDuration(late))
 	}
 	return b.String()
 }

@@ -12,22 +12,22 @@ type Cleared struct {
 func (x *Index) Clear() Cleared {
 	var c Cleared
 	for x.host != nil && len(x.host.leaves) > 0 {
-		h := x.host.drop(x.host.leaves[0])
+		h := x.host.dropLeaf(x.host.leaves[0])
 		c.Host = append(c.Host, h)
-		if !x.resident(h) {
+		if !x.isResident(h) {
 			c.Lost = append(c.Lost, h)
 		}
 	}
 	for p := range x.pages {
-		for at := Page(p); at != none && x.pages[at].evictable(); {
+		for at := Page(p); at != none && x.pages[at].isEvictable(); {
 			parent := x.pages[at].parent
-			h, _, whole := x.remove(at)
+			h, _, whole := x.removeLeaf(at)
 			x.pages[at].state = pageFree
 			x.free = append(x.free, at)
 			if whole {
 				c.Device = append(c.Device, h)
 			}
-			if whole && (x.host == nil || !x.host.holds(h)) {
+			if whole && (x.host == nil || !x.host.hasBlock(h)) {
 				c.Lost = append(c.Lost, h)
 			}
 			at = parent
@@ -37,7 +37,7 @@ func (x *Index) Clear() Cleared {
 	return c
 }
 
-// evictable says whether the page is a resident leaf that no lease holds.
-func (pg *page) evictable() bool {
+// isEvictable says whether the page is a resident leaf that no lease holds.
+func (pg *page) isEvictable() bool {
 	return pg.state == pageResident && pg.pins == 0 && pg.children == 0
 }

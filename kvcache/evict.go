@@ -50,13 +50,13 @@ const (
 	spareChances = 16
 )
 
-// admit chooses the segment of a new block, and is told what is remembered of it. A child is never protected above its parent: it would
+// chooseSegment chooses the segment of a new block, and is told what is remembered of it. A child is never protected above its parent: it would
 // outlive it in the order of recency.
-func (x *Index) admit(g ghost, seen bool, parent Page) segment {
+func (x *Index) chooseSegment(g ghost, seen bool, parent Page) segment {
 	if x.cfg.Eviction == EvictLRU || !seen {
 		return probation
 	}
-	if x.segments.count[protected] >= x.protectedLimit() && !x.outdates(g.used) {
+	if x.segments.count[protected] >= x.protectedLimit() && !x.outdatesProtected(g.used) {
 		return probation
 	}
 	if parent != none && x.pages[parent].segment != protected {
@@ -65,8 +65,8 @@ func (x *Index) admit(g ghost, seen bool, parent Page) segment {
 	return protected
 }
 
-// outdates says whether the oldest protected block that nobody holds was last used before that time.
-func (x *Index) outdates(used uint64) bool {
+// outdatesProtected says whether the oldest protected block that nobody holds was last used before that time.
+func (x *Index) outdatesProtected(used uint64) bool {
 	p := x.segments.tail[protected]
 	return p != none && x.pages[p].used < used
 }
@@ -74,22 +74,22 @@ func (x *Index) outdates(used uint64) bool {
 // protectedLimit is how many pages may be protected; beyond it the oldest go back on probation.
 func (x *Index) protectedLimit() int { return x.cfg.NumBlocks - x.newcomers }
 
-// adapt moves the border between the segments by the blocks that a sequence comes with and misses.
+// adaptSegments moves the border between the segments by the blocks that a sequence comes with and misses.
 // Recency is enough for those that came once and would still be there under LRU, and more room for
 // newcomers would have kept them, and for new ones while such blocks come again; it is not for those that were
 // read again and had to go, nor for those that come back too late for LRU.
-func (x *Index) adapt(missing []Hash) {
+func (x *Index) adaptSegments(missing []Hash) {
 	if x.cfg.Eviction == EvictLRU {
 		return
 	}
 	n := x.cfg.NumBlocks
 	for _, h := range missing {
-		g, seen := x.ghosts.seen(h)
-		x.strangers.came(seen, g.reused, n)
+		g, seen := x.ghosts.findHash(h)
+		x.strangers.countBlock(seen, g.reused, n)
 		switch {
 		case !seen && x.strangers.comeAgain():
 			x.newcomers += towardsNewcomers
-		case !seen, g.reused && x.ghosts.age(h) > n: // gone for long, as users between two sessions are
+		case !seen, g.reused && x.ghosts.evictionsSince(h) > n: // gone for long, as users between two sessions are
 		case g.reused:
 			x.newcomers -= towardsProtected
 		case x.clock-g.used > uint64(n):
@@ -106,8 +106,8 @@ func (x *Index) adapt(missing []Hash) {
 // counts are halved now and then, so that they are of the new blocks of the last few turns of the cache.
 type strangers struct{ first, second int }
 
-// came counts a block in a cache of so many pages: whether it has come before, and more than once.
-func (s *strangers) came(before, often bool, pages int) {
+// countBlock counts a block in a cache of so many pages: whether it has come before, and more than once.
+func (s *strangers) countBlock(before, often bool, pages int) {
 	switch {
 	case !before:
 		s.first++
@@ -124,9 +124,9 @@ func (s *strangers) came(before, often bool, pages int) {
 // are not worth their room.
 func (s *strangers) comeAgain() bool { return 3*s.second > 2*s.first }
 
-// promote protects a pinned page that a second sequence reads; under EvictLRU it makes it like all others. What a lowest
+// promotePage protects a pinned page that a second sequence reads; under EvictLRU it makes it like all others. What a lowest
 // sequence reads stays what it is.
-func (x *Index) promote(p Page, by *Lease) {
+func (x *Index) promotePage(p Page, by *Lease) {
 	if by.lowest {
 		return
 	}
@@ -134,7 +134,7 @@ func (x *Index) promote(p Page, by *Lease) {
 	if x.cfg.Eviction == EvictLRU {
 		to = probation
 	} else {
-		x.strangers.came(true, pg.reused, x.cfg.NumBlocks)
+		x.strangers.countBlock(true, pg.reused, x.cfg.NumBlocks)
 	}
 	pg.reused = true
 	if pg.segment < to {
@@ -152,7 +152,7 @@ func (x *Index) shrinkProtected() {
 		if p == none {
 			return
 		}
-		x.segments.unlink(x.pages, p)
+		x.segments.unlinkPage(x.pages, p)
 		x.pages[p].segment = probation
 		x.segments.count[protected]--
 		x.segments.count[probation]++
@@ -169,31 +169,31 @@ type taker struct {
 	chances int
 }
 
-// done is what has been changed. Without host memory what is evicted is lost.
-func (t *taker) done() Moves {
+// finalMoves is what has been changed. Without host memory what is evicted is lost.
+func (t *taker) finalMoves() Moves {
 	if t.index.host == nil {
 		t.moves.Lost = t.moves.Evicted
 	}
 	return t.moves
 }
 
-// try takes a page for block i of the chain, if room and policy allow.
-func (t *taker) try(i int) (Page, bool) {
+// tryTakePage takes a page for block i of the chain, if room and policy allow.
+func (t *taker) tryTakePage(i int) (Page, bool) {
 	x := t.index
-	if p, ok := t.newcomer(); ok || x.cfg.Eviction == EvictLRU || t.request.Lowest {
+	if p, ok := t.takeNewcomerPage(); ok || x.cfg.Eviction == EvictLRU || t.request.Lowest {
 		return p, ok
 	}
-	if g, seen := x.ghosts.seen(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdates(g.used)) {
+	if g, seen := x.ghosts.findHash(t.request.Chain[i]); i >= t.request.Shared && !(seen && x.outdatesProtected(g.used)) {
 		return none, false
 	}
 	if p, ok := t.fromSegment(protected, true); ok || i >= t.request.Shared {
 		return p, ok
 	}
-	return t.any() // wanted against wanted: the one that comes first has just been chosen
+	return t.takeAnyPage() // wanted against wanted: the one that comes first has just been chosen
 }
 
-// newcomer takes a page that is free, of lowest sequences or on probation.
-func (t *taker) newcomer() (Page, bool) {
+// takeNewcomerPage takes a page that is free, of lowest sequences or on probation.
+func (t *taker) takeNewcomerPage() (Page, bool) {
 	if p, ok := t.fromFree(); ok {
 		return p, true
 	}
@@ -206,13 +206,13 @@ func (t *taker) newcomer() (Page, bool) {
 // forLoad takes a page for a block that is in host memory.
 func (t *taker) forLoad() (Page, bool) {
 	if t.request.Lowest {
-		return t.newcomer()
+		return t.takeNewcomerPage()
 	}
-	return t.any()
+	return t.takeAnyPage()
 }
 
-// any takes a page whatever the policy, the least valuable first.
-func (t *taker) any() (Page, bool) {
+// takeAnyPage takes a page whatever the policy, the least valuable first.
+func (t *taker) takeAnyPage() (Page, bool) {
 	if p, ok := t.fromFree(); ok {
 		return p, true
 	}
@@ -226,9 +226,9 @@ func (t *taker) any() (Page, bool) {
 	return none, false
 }
 
-// must takes a page that Available has promised.
-func (t *taker) must() Page {
-	p, ok := t.any()
+// mustTakePage takes a page that Available has promised.
+func (t *taker) mustTakePage() Page {
+	p, ok := t.takeAnyPage()
 	if !ok {
 		panic("kvcache: no page is left although enough were available")
 	}
@@ -257,33 +257,33 @@ func (t *taker) fromSegment(s segment, spare bool) (Page, bool) {
 			p = before
 			continue
 		}
-		if spare && t.wanted(pg.hash) {
+		if spare && t.isWanted(pg.hash) {
 			if t.chances++; t.chances > spareChances {
 				return none, false
 			}
-			p = x.touch(p, before)
+			p = x.touchLeaf(p, before)
 			continue
 		}
-		x.evict(p, &t.moves, t.most)
+		x.evictPage(p, &t.moves, t.most)
 		return p, true
 	}
 	return none, false
 }
 
-func (t *taker) wanted(h Hash) bool {
+func (t *taker) isWanted(h Hash) bool {
 	return t.index.cfg.Eviction != EvictLRU && t.request.Wanted != nil && t.request.Wanted(h)
 }
 
-// touch moves an unpinned leaf and its unpinned ancestors to the fronts of their segments, the root
+// touchLeaf moves an unpinned leaf and its unpinned ancestors to the fronts of their segments, the root
 // last. It returns where a scan that stood at the leaf goes on: the nearest page, from before on,
 // that was not moved.
-func (x *Index) touch(leaf, before Page) Page {
+func (x *Index) touchLeaf(leaf, before Page) Page {
 	moved := 0
 	for p := leaf; p != none && x.pages[p].pins == 0; p = x.pages[p].parent {
 		if p == before {
 			before = x.pages[p].prev
 		}
-		x.segments.unlink(x.pages, p)
+		x.segments.unlinkPage(x.pages, p)
 		x.pages[p].used = x.clock
 		x.segments.pushFront(x.pages, p)
 		moved++
@@ -321,7 +321,7 @@ func (s *segments) pushFront(pages []page, p Page) {
 	*head = p
 }
 
-func (s *segments) unlink(pages []page, p Page) {
+func (s *segments) unlinkPage(pages []page, p Page) {
 	pg := &pages[p]
 	if pg.prev != none {
 		pages[pg.prev].next = pg.next

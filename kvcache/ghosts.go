@@ -27,9 +27,9 @@ func newGhosts(n int) ghosts {
 
 func ghostKey(h Hash) uint64 { return binary.LittleEndian.Uint64(h[:8]) | 1 }
 
-// add remembers a hash as the newest. It takes effect when somebody asks next: for what is evicted for a prompt that is
+// addHash remembers a hash as the newest. It takes effect when somebody asks next: for what is evicted for a prompt that is
 // after its pass has begun.
-func (g *ghosts) add(h Hash, used uint64, reused bool) {
+func (g *ghosts) addHash(h Hash, used uint64, reused bool) {
 	if len(g.ring) == 0 {
 		return
 	}
@@ -42,21 +42,21 @@ func (g *ghosts) add(h Hash, used uint64, reused bool) {
 // catchUp remembers what was added since the last question.
 func (g *ghosts) catchUp() {
 	for _, one := range g.late {
-		g.remember(one)
+		g.rememberGhost(one)
 	}
 	g.late = g.late[:0]
 }
 
-func (g *ghosts) remember(one ghost) {
+func (g *ghosts) rememberGhost(one ghost) {
 	if old := g.ring[g.next].key; old != 0 {
-		if at, i := g.find(old); at == uint32(g.next) {
-			g.at.remove(i)
+		if at, i := g.findKey(old); at == uint32(g.next) {
+			g.at.removeSlot(i)
 		}
 	}
-	if at, i := g.find(one.key); at != nowhere {
+	if at, i := g.findKey(one.key); at != nowhere {
 		g.at.slots[i].at = uint32(g.next) + 1
 	} else {
-		g.at.put(g.at.hash(one.key), g.next)
+		g.at.putEntry(g.at.hashKey(one.key), g.next)
 	}
 	g.ring[g.next] = one
 	if g.next++; g.next == len(g.ring) {
@@ -64,28 +64,28 @@ func (g *ghosts) remember(one ghost) {
 	}
 }
 
-// find is where a key stands in the ring, and which slot says so; nowhere if it does not.
-func (g *ghosts) find(key uint64) (at uint32, slot int) {
-	hash := g.at.hash(key)
-	for at, slot = g.at.next(hash, g.at.home(hash)); at != nowhere && g.ring[at].key != key; {
-		at, slot = g.at.next(hash, slot+1)
+// findKey is where a key stands in the ring, and which slot says so; nowhere if it does not.
+func (g *ghosts) findKey(key uint64) (at uint32, slot int) {
+	hash := g.at.hashKey(key)
+	for at, slot = g.at.nextWithHash(hash, g.at.homeSlot(hash)); at != nowhere && g.ring[at].key != key; {
+		at, slot = g.at.nextWithHash(hash, slot+1)
 	}
 	return at, slot
 }
 
-// seen returns what is remembered of a hash, if it is.
-func (g *ghosts) seen(h Hash) (ghost, bool) {
+// findHash returns what is remembered of a hash, if it is.
+func (g *ghosts) findHash(h Hash) (ghost, bool) {
 	g.catchUp()
-	at, _ := g.find(ghostKey(h))
+	at, _ := g.findKey(ghostKey(h))
 	if at == nowhere {
 		return ghost{}, false
 	}
 	return g.ring[at], true
 }
 
-// age is how many blocks were evicted or discarded since a hash that is remembered.
-func (g *ghosts) age(h Hash) int {
+// evictionsSince is how many blocks were evicted or discarded since a hash that is remembered.
+func (g *ghosts) evictionsSince(h Hash) int {
 	g.catchUp()
-	at, _ := g.find(ghostKey(h))
+	at, _ := g.findKey(ghostKey(h))
 	return (g.next - int(at) + len(g.ring)) % len(g.ring)
 }

@@ -50,7 +50,7 @@ func (h *Hasher) Extend(chain []Hash, tokens []engine.TokenID, blockTokens int, 
 		if i > 0 {
 			parent = chain[i-1]
 		}
-		chain = append(chain, h.block(parent, tokens[i*blockTokens:(i+1)*blockTokens], extraKeys(keys, i)))
+		chain = append(chain, h.hashBlock(parent, tokens[i*blockTokens:(i+1)*blockTokens], extraKeys(keys, i)))
 	}
 	return chain
 }
@@ -60,7 +60,7 @@ func (h *Hasher) Root(keys Keys) Hash {
 	if keys == (Keys{}) {
 		return RootHash
 	}
-	return h.block(RootHash, nil, extraKeys(keys, 0))
+	return h.hashBlock(RootHash, nil, extraKeys(keys, 0))
 }
 
 // extraKeys lists the keys folded into block i, in vLLM's order.
@@ -75,9 +75,9 @@ func extraKeys(keys Keys, i int) []string {
 	return extra
 }
 
-// block hashes the canonical CBOR of (parent, tokens, extra keys or null). It is written out here, as
+// hashBlock hashes the canonical CBOR of (parent, tokens, extra keys or null). It is written out here, as
 // a CBOR library's reflection takes three times as long as the hash itself.
-func (h *Hasher) block(parent Hash, tokens []engine.TokenID, extra []string) Hash {
+func (h *Hasher) hashBlock(parent Hash, tokens []engine.TokenID, extra []string) Hash {
 	b := appendHead(h.buf[:0], cborArray, 3)
 	b = append(appendHead(b, cborBytes, len(parent)), parent[:]...)
 	b = appendHead(b, cborArray, len(tokens))

@@ -75,7 +75,7 @@ func TestBlockIsCanonicalCBOR(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := new(Hasher).block(parent, tokens, extra); got != sha256.Sum256(input) {
+			if got := new(Hasher).hashBlock(parent, tokens, extra); got != sha256.Sum256(input) {
 				t.Errorf("%d tokens with extra keys %.20q: the hash is not that of their canonical CBOR", n, extra)
 			}
 		}

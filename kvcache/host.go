@@ -55,20 +55,20 @@ func newHost(n int) *host {
 	return t
 }
 
-// match returns how many blocks of the chain are here, given that the first one is not on the device:
+// matchChain returns how many blocks of the chain are here, given that the first one is not on the device:
 // then none of the others is, and those in host memory are the leading ones.
-func (t *host) match(chain []Hash) int {
-	return sort.Search(len(chain), func(i int) bool { return !t.holds(chain[i]) })
+func (t *host) matchChain(chain []Hash) int {
+	return sort.Search(len(chain), func(i int) bool { return !t.hasBlock(chain[i]) })
 }
 
-func (t *host) holds(h Hash) bool {
-	return t.find(&h) != none
+func (t *host) hasBlock(h Hash) bool {
+	return t.findPage(&h) != none
 }
 
-// find is the page of a block; none if it is not here.
-func (t *host) find(h *Hash) Page {
-	hash := t.byHash.of(h)
-	for at, i := t.byHash.next(hash, t.byHash.home(hash)); at != nowhere; at, i = t.byHash.next(hash, i+1) {
+// findPage is the page of a block; none if it is not here.
+func (t *host) findPage(h *Hash) Page {
+	hash := t.byHash.slotHash(h)
+	for at, i := t.byHash.nextWithHash(hash, t.byHash.homeSlot(hash)); at != nowhere; at, i = t.byHash.nextWithHash(hash, i+1) {
 		if t.pages[at].hash == *h {
 			return Page(at)
 		}
@@ -78,43 +78,43 @@ func (t *host) find(h *Hash) Page {
 
 // forget takes a page out of byHash.
 func (t *host) forget(p Page) {
-	t.byHash.drop(t.byHash.of(&t.pages[p].hash), uint32(p))
+	t.byHash.dropEntry(t.byHash.slotHash(&t.pages[p].hash), uint32(p))
 }
 
-// save finds a page for a block that the device evicts, at the expense of the oldest leaf if there is
+// saveBlock finds a page for a block that the device evicts, at the expense of the oldest leaf if there is
 // no free one. It fails when all pages are pinned, or above pinned ones.
-func (t *host) save(h, parent Hash, used uint64) (p Page, replaced Hash, ok bool) {
+func (t *host) saveBlock(h, parent Hash, used uint64) (p Page, replaced Hash, ok bool) {
 	if len(t.free) == 0 {
 		if len(t.leaves) == 0 {
 			return none, replaced, false
 		}
-		replaced = t.drop(t.leaves[0])
+		replaced = t.dropLeaf(t.leaves[0])
 	}
 	p = t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
 	t.pages[p] = hostPage{hash: h, parent: parent, used: used, children: t.above[h], leaf: notLeaf}
 	delete(t.above, h)
-	t.byHash.put(t.byHash.of(&h), int(p))
-	if up := t.find(&parent); up != none {
+	t.byHash.putEntry(t.byHash.slotHash(&h), int(p))
+	if up := t.findPage(&parent); up != none {
 		t.pages[up].children++
-		t.settle(up)
+		t.updateLeaf(up)
 	} else if parent != RootHash {
 		t.above[parent]++
 	}
-	t.settle(p)
+	t.updateLeaf(p)
 	return p, replaced, true
 }
 
-// drop frees a leaf's page.
-func (t *host) drop(p Page) Hash {
+// dropLeaf frees a leaf's page.
+func (t *host) dropLeaf(p Page) Hash {
 	pg := &t.pages[p]
 	heap.Remove((*leafHeap)(t), pg.leaf)
 	t.forget(p)
-	if up := t.find(&pg.parent); up != none {
+	if up := t.findPage(&pg.parent); up != none {
 		parent := &t.pages[up]
 		parent.children--
 		parent.used = max(parent.used, pg.used)
-		t.settle(up)
+		t.updateLeaf(up)
 	} else if t.above[pg.parent]--; t.above[pg.parent] <= 0 {
 		delete(t.above, pg.parent)
 	}
@@ -122,24 +122,24 @@ func (t *host) drop(p Page) Hash {
 	return pg.hash
 }
 
-// touch notes a use.
-func (t *host) touch(p Page, used uint64) {
+// touchPage notes a use.
+func (t *host) touchPage(p Page, used uint64) {
 	t.pages[p].used = max(t.pages[p].used, used)
-	t.settle(p)
+	t.updateLeaf(p)
 }
 
-func (t *host) pin(p Page) {
+func (t *host) pinPage(p Page) {
 	t.pages[p].pins++
-	t.settle(p)
+	t.updateLeaf(p)
 }
 
-func (t *host) unpin(p Page, used uint64) {
+func (t *host) unpinPage(p Page, used uint64) {
 	t.pages[p].pins--
-	t.touch(p, used)
+	t.touchPage(p, used)
 }
 
-// settle puts a page where it belongs among the leaves, or takes it out.
-func (t *host) settle(p Page) {
+// updateLeaf puts a page where it belongs among the leaves, or takes it out.
+func (t *host) updateLeaf(p Page) {
 	pg := &t.pages[p]
 	leaf := pg.children == 0 && pg.pins == 0
 	switch {
@@ -178,14 +178,14 @@ func (h *leafHeap) Pop() any {
 // check returns the first broken invariant; pins are those that the open leases hold.
 func (t *host) check(pins []int32, onDevice func(Hash) bool) error {
 	children, above := map[Hash]int32{}, map[Hash]int32{}
-	held := t.held()
+	held := t.heldPages()
 	for _, p := range held {
-		if found := t.find(&t.pages[p].hash); found != p {
+		if found := t.findPage(&t.pages[p].hash); found != p {
 			return fmt.Errorf("host page %d holds %v, which is found at page %d", p, t.pages[p].hash, found)
 		}
 		parent := t.pages[p].parent
 		switch {
-		case t.holds(parent):
+		case t.hasBlock(parent):
 			children[parent]++
 		case parent == RootHash:
 		case onDevice(parent):
@@ -217,8 +217,8 @@ func (t *host) check(pins []int32, onDevice func(Hash) bool) error {
 	return nil
 }
 
-// held lists the pages in which there is a block.
-func (t *host) held() (pages []Page) {
+// heldPages lists the pages in which there is a block.
+func (t *host) heldPages() (pages []Page) {
 	for _, s := range t.byHash.slots {
 		if s.at != 0 {
 			pages = append(pages, Page(s.at-1))

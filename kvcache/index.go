@@ -124,10 +124,10 @@ func (x *Index) Reset() {
 
 // Match returns how many leading blocks of the chain are resident.
 func (x *Index) Match(chain []Hash) int {
-	if len(chain) == 0 || !x.resident(chain[0]) {
+	if len(chain) == 0 || !x.isResident(chain[0]) {
 		return 0
 	}
-	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.resident(chain[i+1]) })
+	return 1 + sort.Search(len(chain)-1, func(i int) bool { return !x.isResident(chain[i+1]) })
 }
 
 // Reach returns how many leading blocks of the chain are resident, and how many are so or in host
@@ -136,17 +136,17 @@ func (x *Index) Reach(chain []Hash) (resident, all int) {
 	resident = x.Match(chain)
 	all = resident
 	if x.host != nil {
-		all += x.host.match(chain[resident:])
+		all += x.host.matchChain(chain[resident:])
 	}
 	return resident, all
 }
 
-func (x *Index) resident(h Hash) bool { return x.find(&h) != none }
+func (x *Index) isResident(h Hash) bool { return x.findPage(&h) != none }
 
-// find is the page of a resident block; none if it is not there.
-func (x *Index) find(h *Hash) Page {
-	hash := x.byHash.of(h)
-	for at, i := x.byHash.next(hash, x.byHash.home(hash)); at != nowhere; at, i = x.byHash.next(hash, i+1) {
+// findPage is the page of a resident block; none if it is not there.
+func (x *Index) findPage(h *Hash) Page {
+	hash := x.byHash.slotHash(h)
+	for at, i := x.byHash.nextWithHash(hash, x.byHash.homeSlot(hash)); at != nowhere; at, i = x.byHash.nextWithHash(hash, i+1) {
 		if x.pages[at].hash == *h {
 			return Page(at)
 		}
@@ -156,7 +156,7 @@ func (x *Index) find(h *Hash) Page {
 
 // forget takes a page out of byHash.
 func (x *Index) forget(p Page) {
-	x.byHash.drop(x.byHash.of(&x.pages[p].hash), uint32(p))
+	x.byHash.dropEntry(x.byHash.slotHash(&x.pages[p].hash), uint32(p))
 }
 
 // Blocks is the number of pages.
@@ -178,20 +178,20 @@ type Stored struct {
 	Hashes []Hash // in chain order; a view of the lease's chain
 }
 
-// insert makes a private page of a lease resident, pinned once, and found by its hash.
-func (x *Index) insert(p Page, h Hash, parent Page, by *Lease) {
+// insertBlock makes a private page of a lease resident, pinned once, and found by its hash.
+func (x *Index) insertBlock(p Page, h Hash, parent Page, by *Lease) {
 	s := lowest
-	g, seen := x.ghosts.seen(h)
+	g, seen := x.ghosts.findHash(h)
 	if !by.lowest {
-		s = x.admit(g, seen, parent)
+		s = x.chooseSegment(g, seen, parent)
 	}
-	x.occupy(p, parent, s)
+	x.makeResident(p, parent, s)
 	x.pages[p].hash, x.pages[p].reused = h, seen
-	x.byHash.put(x.byHash.of(&h), int(p))
+	x.byHash.putEntry(x.byHash.slotHash(&h), int(p))
 }
 
-// occupy makes a private page resident, pinned once.
-func (x *Index) occupy(p, parent Page, s segment) {
+// makeResident makes a private page resident, pinned once.
+func (x *Index) makeResident(p, parent Page, s segment) {
 	x.pages[p] = page{parent: parent, next: none, prev: none, state: pageResident, segment: s, pins: 1, tokens: x.pages[p].tokens[:0]}
 	if parent != none {
 		x.pages[parent].children++
@@ -199,27 +199,27 @@ func (x *Index) occupy(p, parent Page, s segment) {
 	x.segments.count[s]++
 }
 
-// evict removes an unpinned leaf, one of so many at most, gives it its place in host memory and leaves its page private.
-func (x *Index) evict(p Page, m *Moves, most int) {
-	h, parent, whole := x.remove(p)
+// evictPage removes an unpinned leaf, one of so many at most, gives it its place in host memory and leaves its page private.
+func (x *Index) evictPage(p Page, m *Moves, most int) {
+	h, parent, whole := x.removeLeaf(p)
 	if whole {
 		if m.Evicted == nil {
 			m.Evicted = make([]Hash, 0, most)
 		}
 		m.Evicted = append(m.Evicted, h)
 		if x.host != nil {
-			x.save(p, parent, m)
+			x.saveToHost(p, parent, m)
 		}
 	}
 }
 
-// remove makes the page of an unpinned leaf private, and returns its block and the one before it. What is
+// removeLeaf makes the page of an unpinned leaf private, and returns its block and the one before it. What is
 // no whole block has no hash, and nobody outside the index knows of it.
-func (x *Index) remove(p Page) (h, parent Hash, whole bool) {
+func (x *Index) removeLeaf(p Page) (h, parent Hash, whole bool) {
 	pg := &x.pages[p]
-	x.segments.unlink(x.pages, p)
+	x.segments.unlinkPage(x.pages, p)
 	x.segments.count[pg.segment]--
-	x.leave(p)
+	x.leaveFamily(p)
 	parent = RootHash
 	if pg.parent != none {
 		x.pages[pg.parent].children--
@@ -234,42 +234,42 @@ func (x *Index) remove(p Page) (h, parent Hash, whole bool) {
 	}
 	x.forget(p)
 	if pg.segment != lowest {
-		x.ghosts.add(pg.hash, pg.used, pg.reused)
+		x.ghosts.addHash(pg.hash, pg.used, pg.reused)
 	}
 	return pg.hash, parent, true
 }
 
-// save gives an evicted block its place in host memory.
-func (x *Index) save(p Page, parent Hash, m *Moves) {
+// saveToHost gives an evicted block its place in host memory.
+func (x *Index) saveToHost(p Page, parent Hash, m *Moves) {
 	pg := &x.pages[p]
-	if copied := x.host.find(&pg.hash); copied != none {
-		x.host.touch(copied, pg.used)
+	if copied := x.host.findPage(&pg.hash); copied != none {
+		x.host.touchPage(copied, pg.used)
 		return
 	}
 	if pg.segment == lowest {
 		m.Lost = append(m.Lost, pg.hash)
 		return
 	}
-	to, replaced, ok := x.host.save(pg.hash, parent, pg.used)
+	to, replaced, ok := x.host.saveBlock(pg.hash, parent, pg.used)
 	if !ok {
 		m.Lost = append(m.Lost, pg.hash)
 		return
 	}
-	if replaced != (Hash{}) && !x.resident(replaced) {
+	if replaced != (Hash{}) && !x.isResident(replaced) {
 		m.Lost = append(m.Lost, replaced)
 	}
 	m.Saves = append(m.Saves, Save{Copy{Device: p, Host: to}, pg.hash, replaced})
 }
 
-func (x *Index) pin(p Page) {
+func (x *Index) pinPage(p Page) {
 	if x.pages[p].pins == 0 {
-		x.segments.unlink(x.pages, p)
+		x.segments.unlinkPage(x.pages, p)
 		x.unpinned--
 	}
 	x.pages[p].pins++
 }
 
-func (x *Index) unpin(p Page) {
+func (x *Index) unpinPage(p Page) {
 	x.pages[p].pins--
 	if x.pages[p].pins == 0 {
 		x.pages[p].used = x.clock

@@ -63,7 +63,7 @@ func (x *Index) CheckIntegrity(open []*Lease) error {
 		return err
 	}
 	if x.host != nil {
-		return x.host.check(hostPins, x.resident)
+		return x.host.check(hostPins, x.isResident)
 	}
 	return nil
 }
@@ -81,8 +81,8 @@ func (x *Index) checkPage(p Page, pins int32, owners int, position int) error {
 			return fmt.Errorf("page %d is not resident but has %d pins, list position %d", p, pins, position)
 		}
 		return nil
-	case !pg.partial && x.find(&pg.hash) != p:
-		return fmt.Errorf("page %d holds %v, which is found at page %d", p, pg.hash, x.find(&pg.hash))
+	case !pg.partial && x.findPage(&pg.hash) != p:
+		return fmt.Errorf("page %d holds %v, which is found at page %d", p, pg.hash, x.findPage(&pg.hash))
 	case pg.pins != pins:
 		return fmt.Errorf("page %d counts %d pins, leases hold %d", p, pg.pins, pins)
 	case (pg.pins == 0) != (position != 0):
@@ -140,7 +140,7 @@ func (x *Index) checkLists() ([]int, error) {
 func (x *Index) checkFamilies() error {
 	members := x.families.singles.count
 	for before, family := range x.families.others {
-		if only, _ := x.single(&before); only != none || len(family) < 2 {
+		if only, _ := x.findFamilyOfOne(&before); only != none || len(family) < 2 {
 			return fmt.Errorf("the family of %v has %d pages, and beside them page %d alone", before, len(family), only)
 		}
 		for i, p := range family {
@@ -157,7 +157,7 @@ func (x *Index) checkFamilies() error {
 			continue
 		}
 		members--
-		if only, _ := x.single(&pg.before); pg.state != pageResident || only != Page(i) && !slices.Contains(x.families.others[pg.before], Page(i)) {
+		if only, _ := x.findFamilyOfOne(&pg.before); pg.state != pageResident || only != Page(i) && !slices.Contains(x.families.others[pg.before], Page(i)) {
 			return fmt.Errorf("page %d of %d tokens is not in the family of %v", i, len(pg.tokens), pg.before)
 		}
 	}

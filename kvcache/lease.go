@@ -47,15 +47,15 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 	}
 	resident := x.Match(r.Chain)
 	reused := min(resident, r.Reuse)
-	have := x.leading(r.Chain[:reused])
+	have := x.leadingPages(r.Chain[:reused])
 	if r.Pages > 0 && r.Pages-reused > x.Available()-x.countUnpinned(have) {
 		return nil, Moves{}
 	}
 	l := &Lease{Reused: reused, fill: reused, chain: r.Chain, sequence: r.Sequence, lowest: r.Lowest, epoch: x.epoch}
 	l.Pages = append(make([]Page, 0, max(len(r.Chain)+1, r.Pages)), have...)
 	for _, p := range have {
-		x.pin(p)
-		x.promote(p, l)
+		x.pinPage(p)
+		x.promotePage(p, l)
 	}
 	l.pinned = append(make([]Page, 0, len(r.Chain)+1), have...)
 	take := taker{index: x, request: &r, most: cap(l.Pages) - reused}
@@ -66,21 +66,21 @@ func (x *Index) Acquire(r Request) (*Lease, Moves) {
 		x.pinPart(l, &r)
 	}
 	if reused == resident && !r.Lowest {
-		x.adapt(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
+		x.adaptSegments(r.Chain[l.fill:max(l.fill, min(r.Fill, len(r.Chain)))])
 	}
 	if r.Pages > 0 {
 		for len(l.Pages) < r.Pages {
-			l.Pages = append(l.Pages, take.must())
+			l.Pages = append(l.Pages, take.mustTakePage())
 		}
 		l.fill = max(l.fill, min(r.Fill, len(r.Chain), r.Pages))
-		l.partial = l.fill == len(r.Chain) && r.Pages > len(r.Chain) && x.tail(l) != nil
-		return l, take.done()
+		l.partial = l.fill == len(r.Chain) && r.Pages > len(r.Chain) && x.tailTokens(l) != nil
+		return l, take.finalMoves()
 	}
 	// A block that is resident but may not be reused is filled beside itself: that is worth it for those that follow alone.
 	if again, anew := resident-reused, min(r.Fill, len(r.Chain))-resident; again == 0 || anew > 0 && (anew >= again || r.Shared > resident) {
-		x.fill(l, &take)
+		x.fillLease(l, &take)
 	}
-	return l, take.done()
+	return l, take.finalMoves()
 }
 
 // load takes pages for the blocks that follow the lease's and are in host memory. It does so whatever
@@ -95,10 +95,10 @@ func (x *Index) load(l *Lease, take *taker) {
 		until = min(until, r.Pages)
 	}
 	chain := r.Chain[l.fill:max(until, l.fill)]
-	chain = chain[:x.host.match(chain)]
+	chain = chain[:x.host.matchChain(chain)]
 	for _, h := range chain { // before room is made, at the expense of others
-		p := x.host.find(&h)
-		x.host.pin(p)
+		p := x.host.findPage(&h)
+		x.host.pinPage(p)
 		l.hosts = append(l.hosts, p)
 	}
 	for _, from := range l.hosts {
@@ -111,7 +111,7 @@ func (x *Index) load(l *Lease, take *taker) {
 		l.fill++
 	}
 	for _, p := range l.hosts[len(l.Loads):] {
-		x.host.unpin(p, 0)
+		x.host.unpinPage(p, 0)
 	}
 	l.hosts = l.hosts[:len(l.Loads)]
 }
@@ -119,17 +119,17 @@ func (x *Index) load(l *Lease, take *taker) {
 // loaded says that the lease's loads are done, or never will be.
 func (x *Index) loaded(l *Lease) {
 	for _, p := range l.hosts {
-		x.host.unpin(p, x.clock)
+		x.host.unpinPage(p, x.clock)
 	}
 	l.hosts = nil
 }
 
-// fill takes pages for the chain's blocks in order until room or policy ends it, and remembers the
+// fillLease takes pages for the chain's blocks in order until room or policy ends it, and remembers the
 // discarded ones as seen.
-func (x *Index) fill(l *Lease, take *taker) {
+func (x *Index) fillLease(l *Lease, take *taker) {
 	want := min(take.request.Fill, len(l.chain))
 	for l.fill < want {
-		p, ok := take.try(l.fill)
+		p, ok := take.tryTakePage(l.fill)
 		if !ok {
 			break
 		}
@@ -137,25 +137,25 @@ func (x *Index) fill(l *Lease, take *taker) {
 		l.fill++
 	}
 	for i := want - 1; i >= l.fill && !l.lowest; i-- {
-		_, seen := x.ghosts.seen(l.chain[i])
-		x.ghosts.add(l.chain[i], x.clock, seen)
+		_, seen := x.ghosts.findHash(l.chain[i])
+		x.ghosts.addHash(l.chain[i], x.clock, seen)
 	}
-	if l.fill == len(l.chain) && x.tail(l) != nil {
-		if p, ok := take.newcomer(); ok {
+	if l.fill == len(l.chain) && x.tailTokens(l) != nil {
+		if p, ok := take.takeNewcomerPage(); ok {
 			l.Pages = append(l.Pages, p)
 			l.partial = true
 		}
 	}
 }
 
-// leading is the pages of a chain whose blocks are all resident, found from the last one upwards; the list is good until the
+// leadingPages is the pages of a chain whose blocks are all resident, found from the last one upwards; the list is good until the
 // next call.
-func (x *Index) leading(chain []Hash) []Page {
+func (x *Index) leadingPages(chain []Hash) []Page {
 	x.room = slices.Grow(x.room[:0], len(chain))[:len(chain)]
 	if len(chain) == 0 {
 		return nil
 	}
-	p := x.find(&chain[len(chain)-1])
+	p := x.findPage(&chain[len(chain)-1])
 	for i := len(chain) - 1; i >= 0; i-- {
 		x.room[i] = p
 		p = x.pages[p].parent
@@ -186,21 +186,21 @@ func (x *Index) Commit(l *Lease) Stored {
 	}
 	i := l.Reused
 	for ; i < l.fill; i++ {
-		twin := x.find(&l.chain[i])
+		twin := x.findPage(&l.chain[i])
 		if twin == none {
 			break
 		}
-		x.pin(twin)
-		x.promote(twin, l)
+		x.pinPage(twin)
+		x.promotePage(twin, l)
 		l.pinned = append(l.pinned, twin)
 		parent, parentHash = twin, l.chain[i]
 	}
 	s := Stored{Parent: parentHash, First: i, Hashes: l.chain[i:l.fill]}
 	for ; i < l.fill; i++ {
 		p := l.Pages[i]
-		x.insert(p, l.chain[i], parent, l)
+		x.insertBlock(p, l.chain[i], parent, l)
 		if l.sequence.Tokens != nil {
-			x.join(p, l.sequence.before(l.chain, i), l.sequence.block(i, x.cfg.BlockTokens))
+			x.joinFamily(p, l.sequence.before(l.chain, i), l.sequence.tokensOfBlock(i, x.cfg.BlockTokens))
 		}
 		l.pinned = append(l.pinned, p)
 		parent = p
@@ -228,6 +228,6 @@ func (x *Index) Release(l *Lease) {
 		}
 	}
 	for i := len(l.pinned) - 1; i >= 0; i-- {
-		x.unpin(l.pinned[i])
+		x.unpinPage(l.pinned[i])
 	}
 }

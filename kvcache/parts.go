@@ -30,8 +30,8 @@ func (s *Sequence) before(chain []Hash, i int) Hash {
 	return chain[i-1]
 }
 
-// block is the tokens of block i, the last of which may be partial.
-func (s *Sequence) block(i, blockTokens int) []engine.TokenID {
+// tokensOfBlock is the tokens of block i, the last of which may be partial.
+func (s *Sequence) tokensOfBlock(i, blockTokens int) []engine.TokenID {
 	return s.Tokens[min(i*blockTokens, len(s.Tokens)):min((i+1)*blockTokens, len(s.Tokens))]
 }
 
@@ -47,13 +47,13 @@ func newFamilies(pages int) families {
 	return families{singles: newTable(pages), others: map[Hash][]Page{}}
 }
 
-// single is the member of a family of one, and the slot that says so; none if there is no such family.
-func (x *Index) single(before *Hash) (p Page, slot int) {
+// findFamilyOfOne is the member of a family of one, and the slot that says so; none if there is no such family.
+func (x *Index) findFamilyOfOne(before *Hash) (p Page, slot int) {
 	t := &x.families.singles
-	hash := t.of(before)
-	at, slot := t.next(hash, t.home(hash))
+	hash := t.slotHash(before)
+	at, slot := t.nextWithHash(hash, t.homeSlot(hash))
 	for at != nowhere && x.pages[at].before != *before {
-		at, slot = t.next(hash, slot+1)
+		at, slot = t.nextWithHash(hash, slot+1)
 	}
 	if at == nowhere {
 		return none, slot
@@ -68,31 +68,31 @@ func (x *Index) place(family []Page, tokens []engine.TokenID) int {
 	})
 }
 
-// join makes a resident page one of its family, with a copy of its tokens.
-func (x *Index) join(p Page, before Hash, tokens []engine.TokenID) {
+// joinFamily makes a resident page one of its family, with a copy of its tokens.
+func (x *Index) joinFamily(p Page, before Hash, tokens []engine.TokenID) {
 	pg, f := &x.pages[p], &x.families
 	pg.before, pg.tokens = before, append(pg.tokens[:0], tokens...)
 	family, many := f.others[before]
 	if !many {
-		only, slot := x.single(&before)
+		only, slot := x.findFamilyOfOne(&before)
 		if only == none {
-			f.singles.put(f.singles.of(&before), int(p))
+			f.singles.putEntry(f.singles.slotHash(&before), int(p))
 			return
 		}
-		f.singles.remove(slot)
+		f.singles.removeSlot(slot)
 		family = []Page{only}
 	}
 	f.others[before] = slices.Insert(family, x.place(family, tokens), p)
 }
 
-// leave undoes join.
-func (x *Index) leave(p Page) {
+// leaveFamily undoes join.
+func (x *Index) leaveFamily(p Page) {
 	pg, f := &x.pages[p], &x.families
 	if len(pg.tokens) == 0 {
 		return
 	}
-	if only, slot := x.single(&pg.before); only != none {
-		f.singles.remove(slot)
+	if only, slot := x.findFamilyOfOne(&pg.before); only != none {
+		f.singles.removeSlot(slot)
 	} else {
 		family := f.others[pg.before]
 		at := x.place(family, pg.tokens)
@@ -100,16 +100,16 @@ func (x *Index) leave(p Page) {
 			f.others[pg.before] = family
 		} else {
 			delete(f.others, pg.before)
-			f.singles.put(f.singles.of(&pg.before), int(family[0]))
+			f.singles.putEntry(f.singles.slotHash(&pg.before), int(family[0]))
 		}
 	}
 	pg.before, pg.tokens = Hash{}, pg.tokens[:0]
 }
 
-// nearest finds the page that shares most leading tokens with these.
-func (x *Index) nearest(before Hash, tokens []engine.TokenID) (best Part) {
+// findNearestPart finds the page that shares most leading tokens with these.
+func (x *Index) findNearestPart(before Hash, tokens []engine.TokenID) (best Part) {
 	family := x.families.others[before]
-	if only, _ := x.single(&before); only != none {
+	if only, _ := x.findFamilyOfOne(&before); only != none {
 		family = []Page{only}
 	}
 	at := x.place(family, tokens)
@@ -136,8 +136,8 @@ func (x *Index) Part(s *Sequence, chain []Hash, blocks int) Part {
 	if read <= 0 {
 		return Part{}
 	}
-	tokens := s.block(blocks, x.cfg.BlockTokens)
-	return x.nearest(s.before(chain, blocks), tokens[:min(read, len(tokens))])
+	tokens := s.tokensOfBlock(blocks, x.cfg.BlockTokens)
+	return x.findNearestPart(s.before(chain, blocks), tokens[:min(read, len(tokens))])
 }
 
 // pinPart finds a lease's part and holds it, until the lease is released.
@@ -150,10 +150,10 @@ func (x *Index) pinPart(l *Lease, r *Request) {
 		return // it would take the last page that the sequence needs itself
 	}
 	l.Part = part
-	x.pin(part.Page)
+	x.pinPage(part.Page)
 	l.pinned = append(l.pinned, part.Page)
 	if part.Tokens >= x.cfg.BlockTokens/2 {
-		x.promote(part.Page, l)
+		x.promotePage(part.Page, l)
 	}
 }
 
@@ -161,9 +161,9 @@ func (x *Index) pinPart(l *Lease, r *Request) {
 // a page.
 func (x *Index) worthKeeping() int { return max(x.cfg.BlockTokens/8, 1) }
 
-// tail is the tokens after the last full block of a lease's chain, if they are worth a page.
-func (x *Index) tail(l *Lease) []engine.TokenID {
-	tokens, known := l.sequence.block(len(l.chain), x.cfg.BlockTokens), 0
+// tailTokens is the tokens after the last full block of a lease's chain, if they are worth a page.
+func (x *Index) tailTokens(l *Lease) []engine.TokenID {
+	tokens, known := l.sequence.tokensOfBlock(len(l.chain), x.cfg.BlockTokens), 0
 	if l.Cached() == len(l.chain) {
 		known = l.Part.Tokens
 	}
@@ -176,8 +176,8 @@ func (x *Index) tail(l *Lease) []engine.TokenID {
 // commitTail makes a lease's partial block one of the family of its parent, unless another page holds
 // as much.
 func (x *Index) commitTail(l *Lease, parent Page) {
-	before, tokens := l.sequence.before(l.chain, len(l.chain)), x.tail(l)
-	if x.nearest(before, tokens).Tokens == len(tokens) {
+	before, tokens := l.sequence.before(l.chain, len(l.chain)), x.tailTokens(l)
+	if x.findNearestPart(before, tokens).Tokens == len(tokens) {
 		return
 	}
 	p := l.Pages[len(l.chain)]
@@ -185,9 +185,9 @@ func (x *Index) commitTail(l *Lease, parent Page) {
 	if l.lowest {
 		s = lowest
 	}
-	x.occupy(p, parent, s)
+	x.makeResident(p, parent, s)
 	x.pages[p].partial = true
 	x.partial++
-	x.join(p, before, tokens)
+	x.joinFamily(p, before, tokens)
 	l.pinned = append(l.pinned, p)
 }

@@ -33,17 +33,17 @@ func newTable(most int) table {
 	}
 }
 
-// hash spreads 64 bits of a key (multiply-shift, Dietzfelbinger et al., 1997).
-func (t *table) hash(key uint64) uint32 { return uint32(key * t.odd >> 32) }
+// hashKey spreads 64 bits of a key (multiply-shift, Dietzfelbinger et al., 1997).
+func (t *table) hashKey(key uint64) uint32 { return uint32(key * t.odd >> 32) }
 
-// of is the hash of a block's.
-func (t *table) of(h *Hash) uint32 { return t.hash(binary.LittleEndian.Uint64(h[:])) }
+// slotHash is the hash of a block's.
+func (t *table) slotHash(h *Hash) uint32 { return t.hashKey(binary.LittleEndian.Uint64(h[:])) }
 
-// home is the slot where a hash is looked for first.
-func (t *table) home(hash uint32) int { return int(hash >> t.shift) }
+// homeSlot is the slot where a hash is looked for first.
+func (t *table) homeSlot(hash uint32) int { return int(hash >> t.shift) }
 
-// next looks for a thing of this hash, from a slot on: its place and slot, or nowhere. Others may have the same hash.
-func (t *table) next(hash uint32, i int) (at uint32, found int) {
+// nextWithHash looks for a thing of this hash, from a slot on: its place and slot, or nowhere. Others may have the same hash.
+func (t *table) nextWithHash(hash uint32, i int) (at uint32, found int) {
 	for last := len(t.slots) - 1; ; i++ {
 		i &= last
 		if s := t.slots[i]; s.at == 0 || s.hash == hash {
@@ -52,9 +52,9 @@ func (t *table) next(hash uint32, i int) (at uint32, found int) {
 	}
 }
 
-// put adds a thing that is not there.
-func (t *table) put(hash uint32, at int) {
-	i := t.home(hash)
+// putEntry adds a thing that is not there.
+func (t *table) putEntry(hash uint32, at int) {
+	i := t.homeSlot(hash)
 	for t.slots[i].at != 0 {
 		i = (i + 1) & (len(t.slots) - 1)
 	}
@@ -62,20 +62,20 @@ func (t *table) put(hash uint32, at int) {
 	t.count++
 }
 
-// drop takes out the thing of this hash whose place it is, which is there.
-func (t *table) drop(hash uint32, place uint32) {
-	at, i := t.next(hash, t.home(hash))
+// dropEntry takes out the thing of this hash whose place it is, which is there.
+func (t *table) dropEntry(hash uint32, place uint32) {
+	at, i := t.nextWithHash(hash, t.homeSlot(hash))
 	for at != place {
-		at, i = t.next(hash, i+1)
+		at, i = t.nextWithHash(hash, i+1)
 	}
-	t.remove(i)
+	t.removeSlot(i)
 }
 
-// remove empties a slot, and moves those up that were put behind it for want of it.
-func (t *table) remove(i int) {
+// removeSlot empties a slot, and moves those up that were put behind it for want of it.
+func (t *table) removeSlot(i int) {
 	last := len(t.slots) - 1
 	for j := (i + 1) & last; t.slots[j].at != 0; j = (j + 1) & last {
-		if from := t.home(t.slots[j].hash); (j-from)&last >= (j-i)&last {
+		if from := t.homeSlot(t.slots[j].hash); (j-from)&last >= (j-i)&last {
 			t.slots[i] = t.slots[j]
 			i = j
 		}

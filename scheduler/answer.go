@@ -56,8 +56,8 @@ func vectorFault(j *executors.Job, out *engine.TokenOutput) *engine.Error {
 	return nil
 }
 
-// token takes what a pass has found for a job of tokens, and returns what its client is told.
-func token(j *executors.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
+// applyTokenOutput takes what a pass has found for a job of tokens, and returns what its client is told.
+func applyTokenOutput(j *executors.Job, found *engine.TokenOutput) (*engine.TokenOutput, engine.Finish) {
 	out := &engine.TokenOutput{Cached: j.Hits}
 	if j.Generated() == 0 {
 		out.Prompt, out.Vector = executors.JoinScores(j.Scores.Known, j.Asks.Ask.PromptTop, found.Prompt), found.Vector
@@ -70,14 +70,14 @@ func token(j *executors.Job, found *engine.TokenOutput) (*engine.TokenOutput, en
 	switch {
 	case slices.Contains(j.Asks.Stop, found.Answer.Token):
 		return out, engine.FinishStop
-	case complete(j) && !j.Asks.Open:
+	case isComplete(j) && !j.Asks.Open:
 		return out, engine.FinishLength
 	}
 	return out, engine.FinishNone
 }
 
-// complete says that the job has all tokens that it was to generate.
-func complete(j *executors.Job) bool { return j.Generated() >= j.Asks.Max }
+// isComplete says that the job has all tokens that it was to generate.
+func isComplete(j *executors.Job) bool { return j.Generated() >= j.Asks.Max }
 
 // tooLate is why a job that has expired is dropped.
 func (c *Core) tooLate(j *executors.Job) *engine.Error {

@@ -95,8 +95,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// options are what of a valid Config executors go by.
-func (c Config) options() (executors.Options, error) {
+// executorOptions are what of a valid Config executors go by.
+func (c Config) executorOptions() (executors.Options, error) {
 	if err := c.Validate(); err != nil {
 		return executors.Options{}, err
 	}

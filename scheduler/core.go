@@ -41,7 +41,7 @@ type Core struct {
 
 // NewCore makes a Core. The epoch tells this scheduler from one before it; draw it at random.
 func NewCore(cfg Config, epoch uint64) (*Core, error) {
-	options, err := cfg.options()
+	options, err := cfg.executorOptions()
 	if err != nil {
 		return nil, err
 	}
@@ -66,33 +66,33 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	}
 	switch m := msg.(type) {
 	case *wire.Hello:
-		c.hello(from, m)
+		c.handleHello(from, m)
 	case *wire.Submit:
-		c.submit(from, m)
+		c.handleSubmit(from, m)
 	case *wire.Next:
-		c.next(from, m)
+		c.handleNext(from, m)
 	case *wire.Cancel:
 		c.cancelFrom(from, m.Job)
 	case *wire.Reset:
-		c.reset(from, m.Serial)
+		c.resetPrefixCaches(from, m.Serial)
 	case *wire.SetModel:
 		c.setModel(from, m)
 	case *wire.Done:
-		c.done(c.executorAt(from), m)
+		c.handleDone(c.executorAt(from), m)
 	case *wire.Paused:
-		c.paused(c.executorAt(from), m)
+		c.handlePaused(c.executorAt(from), m)
 	case *wire.Loaded:
 		c.loaded(c.executorAt(from), m)
 	case *wire.Lost:
-		c.lost(c.peers[from])
+		c.dropLostPeer(c.peers[from])
 	case *wire.Tick:
 		c.tick()
 	case nil:
 		for _, e := range f.ExecutorsWithPromised() {
-			c.dispatch(e)
+			c.dispatchWork(e)
 		}
 	}
-	c.expire()
+	c.expireJobs()
 	return f.Out
 }
 
@@ -118,7 +118,7 @@ func (c *Core) tick() {
 			p.heard = f.Now
 		}
 		if f.Now-p.heard >= c.cfg.PeerTimeout {
-			c.lost(p)
+			c.dropLostPeer(p)
 		}
 	}
 	for _, p := range f.Sorted() {
@@ -128,15 +128,15 @@ func (c *Core) tick() {
 	for _, e := range f.Executors {
 		e.TendModels()
 		c.giveUp(e)
-		c.dispatch(e)
+		c.dispatchWork(e)
 	}
-	c.settle()
+	c.answerSettings()
 }
 
-// expire drops the jobs whose time has passed before they were started.
-func (c *Core) expire() {
+// expireJobs drops the jobs whose time has passed before they were started.
+func (c *Core) expireJobs() {
 	for j := c.fleet.ExpiredJob(); j != nil; j = c.fleet.ExpiredJob() {
-		c.fail(j, c.tooLate(j))
+		c.failJob(j, c.tooLate(j))
 	}
 }
 
@@ -144,7 +144,7 @@ func (c *Core) expire() {
 func (c *Core) expireOrphans(p *executors.Pool) {
 	for _, j := range slices.Clone(p.Orphans) {
 		if waited := c.fleet.Now - j.Orphaned; waited >= c.cfg.UnavailableAfter {
-			c.fail(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.Model, waited))
+			c.failJob(j, engine.Errorf(engine.CodeUnavailable, "no executor has served model %q for %v", p.Model, waited))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (c *Core) giveUp(e *executors.Executor) {
 	for _, l := range slices.Clone(e.Busy()) {
 		if err := l.Stuck(c.fleet.Now, l.Waits(), c.cfg.UnavailableAfter); err != nil {
 			for _, j := range executors.EmptyInstance(l) {
-				c.fail(j, err)
+				c.failJob(j, err)
 			}
 		}
 	}
@@ -172,8 +172,8 @@ func (c *Core) peersInOrder() []*peer {
 	return slices.SortedFunc(maps.Values(c.peers), func(a, b *peer) int { return cmp.Compare(a.id, b.id) })
 }
 
-// reset empties the prefix caches of all that no job holds, for a frontend.
-func (c *Core) reset(from PeerID, serial uint64) {
+// resetPrefixCaches empties the prefix caches of all that no job holds, for a frontend.
+func (c *Core) resetPrefixCaches(from PeerID, serial uint64) {
 	if p := c.peers[from]; p == nil || p.frontend == nil {
 		return
 	}

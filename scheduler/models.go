@@ -23,8 +23,8 @@ func (c *Core) loaded(e *executors.Executor, m *wire.Loaded) {
 		c.modelsChanged()
 		c.placeAll(executors.EmptyInstance(failed))
 	}
-	c.settle()
-	c.dispatch(e)
+	c.answerSettings()
+	c.dispatchWork(e)
 }
 
 // setModel loads or unloads a model at a user's wish, on all executors that have it.
@@ -49,13 +49,13 @@ func (c *Core) setModel(from PeerID, m *wire.SetModel) {
 	c.settings = append(c.settings, setting{p, *m})
 	for _, e := range c.fleet.Executors {
 		e.TendModels()
-		c.dispatch(e)
+		c.dispatchWork(e)
 	}
-	c.settle()
+	c.answerSettings()
 }
 
-// settle answers the settings that have come true, or cannot.
-func (c *Core) settle() {
+// answerSettings answers the settings that have come true, or cannot.
+func (c *Core) answerSettings() {
 	if len(c.settings) == 0 {
 		return
 	}
@@ -75,17 +75,17 @@ func (c *Core) settle() {
 	}
 }
 
-// welcome answers a Hello. What there is to know of others is for frontends.
-func (c *Core) welcome(p *peer) {
+// sendWelcome answers a Hello. What there is to know of others is for frontends.
+func (c *Core) sendWelcome(p *peer) {
 	w := &wire.Welcome{Epoch: p.welcomed}
 	if p.frontend != nil {
 		if c.fleet.Drifted() {
 			c.fleet.Models++
 		}
-		w.Models, w.Pool, w.States = c.fleet.Models, c.fleet.Counters(), c.states()
+		w.Models, w.Pool, w.States = c.fleet.Models, c.fleet.Counters(), c.executorStates()
 		if p.knows != w.Models {
 			p.knows = w.Models
-			w.Served = c.served()
+			w.Served = c.servedModels()
 		}
 		for _, pool := range c.fleet.Sorted() {
 			if pool.Asked {
@@ -100,12 +100,12 @@ func (c *Core) welcome(p *peer) {
 func (c *Core) modelsChanged() {
 	c.fleet.Models++
 	for _, p := range c.frontends {
-		c.welcome(p)
+		c.sendWelcome(p)
 	}
 }
 
-// served is what frontends are told of the models.
-func (c *Core) served() (list []wire.Served) {
+// servedModels is what frontends are told of the models.
+func (c *Core) servedModels() (list []wire.Served) {
 	for _, p := range c.fleet.Sorted() {
 		if len(p.Instances) > 0 {
 			list = append(list, p.Served(c.fleet.Now))

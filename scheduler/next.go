@@ -7,9 +7,9 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
-// next takes how an open job goes on. One that is being run again, since its client or this scheduler missed a message,
+// handleNext takes how an open job goes on. One that is being run again, since its client or this scheduler missed a message,
 // has yet to come as far.
-func (c *Core) next(from PeerID, m *wire.Next) {
+func (c *Core) handleNext(from PeerID, m *wire.Next) {
 	if j := c.jobs[m.Job]; j != nil && j.Frontend.ID == from {
 		j.Next = m
 		c.goOn(j)
@@ -22,15 +22,15 @@ func (c *Core) goOn(j *executors.Job) {
 	if j.State != executors.Held || m == nil || m.Generated != j.Answers()+len(m.Tokens) {
 		return
 	}
-	extend(j, m)
+	extendJob(j, m)
 	c.fleet.RenewOrder(j)
 	if l := c.place(j); l != nil {
-		c.dispatch(l.Executor)
+		c.dispatchWork(l.Executor)
 	}
 }
 
-// extend appends what is new to the job's sequence. Lists that others hold are not written to: they end before that.
-func extend(j *executors.Job, m *wire.Next) {
+// extendJob appends what is new to the job's sequence. Lists that others hold are not written to: they end before that.
+func extendJob(j *executors.Job, m *wire.Next) {
 	asks, ids := *j.Asks, j.Prompt
 	if j.Asks == j.Submit.Work {
 		ids = slices.Clip(ids) // the message's

@@ -31,12 +31,12 @@ type peer struct {
 	state    *wire.ExecutorState // what an executor last said of itself; may be nil
 }
 
-// settled says that a peer has answered a Welcome. An executor runs nothing before; until then the
+// hasAnsweredWelcome says that a peer has answered a Welcome. An executor runs nothing before; until then the
 // Hello we know it by may even be an old one of a process that is dead.
-func (p *peer) settled() bool { return p.hellos > 1 }
+func (p *peer) hasAnsweredWelcome() bool { return p.hellos > 1 }
 
-// hello registers a peer or renews its registration, and answers Welcome.
-func (c *Core) hello(from PeerID, m *wire.Hello) {
+// handleHello registers a peer or renews its registration, and answers Welcome.
+func (c *Core) handleHello(from PeerID, m *wire.Hello) {
 	name := peerName{m.Role, m.Name}
 	p := c.peers[from]
 	if m.Role == wire.RoleExecutor && m.Executor == nil && (p == nil || p.name != name || p.epoch != m.Epoch) {
@@ -46,66 +46,66 @@ func (c *Core) hello(from PeerID, m *wire.Hello) {
 		return
 	}
 	if p != nil && p.name != name {
-		c.lost(p)
+		c.dropLostPeer(p)
 		p = nil
 	}
 	if p == nil {
-		p = c.readdress(from, name, m.Epoch)
+		p = c.readdressPeer(from, name, m.Epoch)
 	}
 	if p != nil && p.epoch != m.Epoch {
-		c.restarted(p)
+		c.dropRestartedPeer(p)
 		p = nil
 	}
 	if p == nil {
-		if p = c.register(from, name, m); p == nil {
+		if p = c.registerPeer(from, name, m); p == nil {
 			return
 		}
 	}
 	p.hellos++
 	p.heard, p.state, p.knows = c.fleet.Now, m.State, m.Models
 	if p.executor != nil {
-		p.executor.Settled = p.settled()
+		p.executor.Settled = p.hasAnsweredWelcome()
 	}
-	c.welcome(p)
+	c.sendWelcome(p)
 	if p.executor != nil {
-		c.heard(p, m.Executor)
+		c.applyExecutorInfo(p, m.Executor)
 	}
 }
 
-// heard takes in what an executor's Hello says of its models.
-func (c *Core) heard(p *peer, info *wire.ExecutorInfo) {
+// applyExecutorInfo takes in what an executor's Hello says of its models.
+func (c *Core) applyExecutorInfo(p *peer, info *wire.ExecutorInfo) {
 	e := p.executor
 	switch {
 	case p.hellos == 1:
 		c.modelsChanged()
-		c.adopt(e)
-	case info != nil && differs(e, info):
+		c.adoptJobs(e)
+	case info != nil && hasInfoChanged(e, info):
 		displaced := c.fleet.UpdateExecutor(e, info)
 		c.modelsChanged()
 		c.placeAll(executors.SortBySubmission(displaced))
-		c.adopt(e)
+		c.adoptJobs(e)
 	case p.hellos == 2:
-		c.dispatch(e) // weights are loaded from now on
+		c.dispatchWork(e) // weights are loaded from now on
 	}
 }
 
-// differs says whether what an executor tells of itself is news. Which weights are there is known.
-func differs(e *executors.Executor, info *wire.ExecutorInfo) bool {
+// hasInfoChanged says whether what an executor tells of itself is news. Which weights are there is known.
+func hasInfoChanged(e *executors.Executor, info *wire.ExecutorInfo) bool {
 	a, b := e.Info, *info
 	a.Weights, b.Weights = nil, nil
 	same := func(v, w wire.Weight) bool { return v.Bytes == w.Bytes }
 	return !reflect.DeepEqual(a, b) || !slices.EqualFunc(e.Info.Weights, info.Weights, same)
 }
 
-// readdress finds a peer that comes back under another address: with the same epoch it is the same
+// readdressPeer finds a peer that comes back under another address: with the same epoch it is the same
 // process, with another one its predecessor is dead.
-func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
+func (c *Core) readdressPeer(from PeerID, name peerName, epoch uint64) *peer {
 	p := c.named[name]
 	if p == nil {
 		return nil
 	}
 	if p.epoch != epoch {
-		c.lost(p)
+		c.dropLostPeer(p)
 		return nil
 	}
 	delete(c.peers, p.id)
@@ -119,20 +119,20 @@ func (c *Core) readdress(from PeerID, name peerName, epoch uint64) *peer {
 	return p
 }
 
-// restarted removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
+// dropRestartedPeer removes a peer whose Hello has a new epoch. An executor that changes its epoch at its
 // second Hello has answered our Welcome, as it must when it knew another scheduler before: what we
 // sent it behind that Welcome is still to come there.
-func (c *Core) restarted(p *peer) {
-	if p.executor != nil && !p.settled() {
+func (c *Core) dropRestartedPeer(p *peer) {
+	if p.executor != nil && !p.hasAnsweredWelcome() {
 		for _, ps := range p.executor.Passes() {
 			c.fleet.Send(p.id, &wire.Abort{Pass: ps.ID})
 		}
 	}
-	c.remove(p)
+	c.removePeer(p)
 }
 
-// register adds a peer; nil if its Hello makes no sense.
-func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
+// registerPeer adds a peer; nil if its Hello makes no sense.
+func (c *Core) registerPeer(from PeerID, name peerName, m *wire.Hello) *peer {
 	p := &peer{id: from, name: name, epoch: m.Epoch, welcomed: c.epoch + c.losses}
 	switch m.Role {
 	case wire.RoleFrontend:
@@ -149,27 +149,27 @@ func (c *Core) register(from PeerID, name peerName, m *wire.Hello) *peer {
 	return p
 }
 
-// adopt gives an executor the orphans of its models and, when users have homes, the waiting jobs
+// adoptJobs gives an executor the orphans of its models and, when users have homes, the waiting jobs
 // whose home it is.
-func (c *Core) adopt(e *executors.Executor) {
+func (c *Core) adoptJobs(e *executors.Executor) {
 	c.placeAll(c.fleet.AdoptOrphans(e))
 	for _, l := range e.Instances {
 		c.placeAll(c.fleet.Homecoming(l))
 	}
-	c.dispatch(e)
+	c.dispatchWork(e)
 }
 
-// lost removes a peer that is gone without a word. Should it still be there, the Welcome to its
+// dropLostPeer removes a peer that is gone without a word. Should it still be there, the Welcome to its
 // next Hello has a new epoch, so that it knows that its state here is gone.
-func (c *Core) lost(p *peer) {
+func (c *Core) dropLostPeer(p *peer) {
 	if p == nil {
 		return
 	}
 	c.losses++
-	c.remove(p)
+	c.removePeer(p)
 }
 
-func (c *Core) remove(p *peer) {
+func (c *Core) removePeer(p *peer) {
 	delete(c.peers, p.id)
 	delete(c.named, p.name)
 	if p.executor != nil {
@@ -182,7 +182,7 @@ func (c *Core) remove(p *peer) {
 	for _, all := range []bool{false, true} { // those in passes last: a pass that ends starts another, for which a lowest one is put back
 		for _, j := range jobs {
 			if p.frontend.Jobs[j.Submit.ID] == j && (all || j.State != executors.InPass) {
-				c.withdraw(j)
+				c.withdrawJob(j)
 			}
 		}
 	}
@@ -192,13 +192,13 @@ func (c *Core) remove(p *peer) {
 // prepare may have killed it.
 func (c *Core) removeExecutor(p *peer) {
 	e, f := p.executor, c.fleet
-	if p.settled() {
+	if p.hasAnsweredWelcome() {
 		f.Stats.ExecutorLost++
 	}
-	for _, ps := range suspects(e) {
+	for _, ps := range suspectPasses(e) {
 		for _, j := range ps.Items {
 			// What has killed one process may have killed the next before that was heard of again.
-			if !j.Cancelled && (p.settled() || j.Deaths > 0 && j.DiedIn != p.epoch) {
+			if !j.Cancelled && (p.hasAnsweredWelcome() || j.Deaths > 0 && j.DiedIn != p.epoch) {
 				j.Deaths, j.DiedIn = j.Deaths+1, p.epoch
 				f.Stats.Retries++
 			}
@@ -211,7 +211,7 @@ func (c *Core) removeExecutor(p *peer) {
 		case j.Cancelled:
 			f.ForgetJob(j)
 		case j.Deaths >= maxDeaths:
-			c.fail(j, engine.Errorf(engine.CodeExecutorLost,
+			c.failJob(j, engine.Errorf(engine.CodeExecutorLost,
 				"%d executors died while they ran this request, the last one is %s; it is not run again", j.Deaths, p.name.name))
 		default:
 			continue
@@ -219,12 +219,12 @@ func (c *Core) removeExecutor(p *peer) {
 		jobs[i] = nil
 	}
 	c.placeAll(slices.DeleteFunc(jobs, func(j *executors.Job) bool { return j == nil }))
-	c.settle()
+	c.answerSettings()
 }
 
-// suspects lists the passes that may have killed an executor: those that ran or prepared. Lowest ones stand still while
+// suspectPasses lists the passes that may have killed an executor: those that ran or prepared. Lowest ones stand still while
 // there are others.
-func suspects(e *executors.Executor) []*executors.Pass {
+func suspectPasses(e *executors.Executor) []*executors.Pass {
 	list := slices.Clone(e.Preparing)
 	for _, p := range []*executors.Pass{e.Running, e.Nested} {
 		if p != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
-// dispatch gives an executor the weights that it is to load, and if it is idle its next pass. A running pass makes
+// dispatchWork gives an executor the weights that it is to load, and if it is idle its next pass. A running pass makes
 // way for frames that would be late, or for what the policy puts before it.
-func (c *Core) dispatch(e *executors.Executor) {
+func (c *Core) dispatchWork(e *executors.Executor) {
 	f := c.fleet
-	c.expire()
+	c.expireJobs()
 	e.LoadWeights()
 	if e.Running != nil {
 		switch frames, nested := e.UrgentFrames(); {
@@ -33,8 +33,8 @@ func (c *Core) dispatch(e *executors.Executor) {
 	e.BeginLowest()
 }
 
-// done takes the answer to a running pass.
-func (c *Core) done(e *executors.Executor, m *wire.Done) {
+// handleDone takes the answer to a running pass.
+func (c *Core) handleDone(e *executors.Executor, m *wire.Done) {
 	if e == nil {
 		return
 	}
@@ -47,7 +47,7 @@ func (c *Core) done(e *executors.Executor, m *wire.Done) {
 	e.EndPass(p)
 	if m.Err != nil && m.Err.Code == engine.CodeOverloaded && (p.IsLowest() || !nested && len(e.Parked) > 0) {
 		e.PassRefused(p)
-		c.dispatch(e)
+		c.dispatchWork(e)
 		return
 	}
 	fault := passFault(p, m)
@@ -73,9 +73,9 @@ func (c *Core) done(e *executors.Executor, m *wire.Done) {
 			j.ReleasePages()
 			f.Enqueue(j, j.Instance)
 		case faults[i] != nil:
-			c.fail(j, faults[i])
+			c.failJob(j, faults[i])
 		default:
-			c.answer(j, m.Items[i].Output)
+			c.answerJob(j, m.Items[i].Output)
 		}
 	}
 	for _, j := range p.Items {
@@ -83,14 +83,14 @@ func (c *Core) done(e *executors.Executor, m *wire.Done) {
 	}
 	if len(c.settings) > 0 {
 		e.TendModels()
-		c.settle()
+		c.answerSettings()
 	}
-	c.dispatch(e)
+	c.dispatchWork(e)
 }
 
-// paused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
+// handlePaused parks a pass that stands still. One that prepares does so beside the device; when it comes back its jobs go to
 // their instance, where they are run in their turn.
-func (c *Core) paused(e *executors.Executor, m *wire.Paused) {
+func (c *Core) handlePaused(e *executors.Executor, m *wire.Paused) {
 	if e == nil {
 		return
 	}
@@ -112,15 +112,15 @@ func (c *Core) paused(e *executors.Executor, m *wire.Paused) {
 	default:
 		return
 	}
-	c.dispatch(e)
+	c.dispatchWork(e)
 }
 
-// answer sends what a pass has found for a job, and puts it back in its instance if it generates more, or keeps it if it may.
-func (c *Core) answer(j *executors.Job, found engine.Output) {
+// answerJob sends what a pass has found for a job, and puts it back in its instance if it generates more, or keeps it if it may.
+func (c *Core) answerJob(j *executors.Job, found engine.Output) {
 	j.Deaths = 0
-	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: timing(j)}
+	r := &wire.Result{Job: j.Submit.ID, Output: found, Finish: engine.FinishLength, Timing: jobTiming(j)}
 	if out, ok := found.(*engine.TokenOutput); ok {
-		r.Output, r.Finish = token(j, out)
+		r.Output, r.Finish = applyTokenOutput(j, out)
 	}
 	c.fleet.Send(j.Frontend.ID, r)
 	if r.Finish != engine.FinishNone {
@@ -128,7 +128,7 @@ func (c *Core) answer(j *executors.Job, found engine.Output) {
 		c.forget(j)
 		return
 	}
-	if complete(j) {
+	if isComplete(j) {
 		j.HoldOpen()
 		return
 	}
@@ -136,8 +136,8 @@ func (c *Core) answer(j *executors.Job, found engine.Output) {
 	c.fleet.Enqueue(j, j.Instance)
 }
 
-// timing is where a job's time went.
-func timing(j *executors.Job) engine.Timing {
+// jobTiming is where a job's time went.
+func jobTiming(j *executors.Job) engine.Timing {
 	if !j.Started {
 		return engine.Timing{}
 	}
@@ -148,9 +148,9 @@ func timing(j *executors.Job) engine.Timing {
 	return t
 }
 
-// fail answers a job with an error and forgets it.
-func (c *Core) fail(j *executors.Job, err *engine.Error) {
-	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: timing(j)})
+// failJob answers a job with an error and forgets it.
+func (c *Core) failJob(j *executors.Job, err *engine.Error) {
+	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: jobTiming(j)})
 	j.CountServed(false)
 	c.forget(j)
 }
@@ -165,13 +165,13 @@ func (c *Core) forget(j *executors.Job) {
 // cancelFrom withdraws a job at the wish of the frontend that submitted it.
 func (c *Core) cancelFrom(from PeerID, id engine.JobID) {
 	if j := c.jobs[id]; j != nil && j.Frontend.ID == from {
-		c.withdraw(j)
+		c.withdrawJob(j)
 	}
 }
 
-// withdraw drops a job that nobody waits for any more. In a pass whose other jobs go on it stays
+// withdrawJob drops a job that nobody waits for any more. In a pass whose other jobs go on it stays
 // until that ends.
-func (c *Core) withdraw(j *executors.Job) {
+func (c *Core) withdrawJob(j *executors.Job) {
 	if j.State != executors.InPass {
 		c.forget(j)
 		return
@@ -182,17 +182,17 @@ func (c *Core) withdraw(j *executors.Job) {
 	e := j.Instance.Executor
 	for _, p := range e.Passes() {
 		if slices.Contains(p.Items, j) && !slices.ContainsFunc(p.Items, func(o *executors.Job) bool { return !o.Cancelled }) {
-			c.abort(e, p)
+			c.abortPass(e, p)
 			return
 		}
 	}
 }
 
-// abort drops a pass whose jobs are all withdrawn.
-func (c *Core) abort(e *executors.Executor, p *executors.Pass) {
+// abortPass drops a pass whose jobs are all withdrawn.
+func (c *Core) abortPass(e *executors.Executor, p *executors.Pass) {
 	e.AbortPass(p)
 	for _, j := range p.Items {
 		c.fleet.ForgetJob(j)
 	}
-	c.dispatch(e)
+	c.dispatchWork(e)
 }

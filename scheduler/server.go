@@ -67,20 +67,20 @@ func (s *Server) OnTick(f func()) { s.ticked = f }
 // does not close the connection.
 func (s *Server) Run(ctx context.Context, c conn) error {
 	for {
-		peer, m, err := s.recv(ctx, c)
+		peer, m, err := s.recvMessage(ctx, c)
 		switch {
 		case err == nil:
-			s.step(c, PeerID(peer), m)
+			s.stepCore(c, PeerID(peer), m)
 		case ctx.Err() != nil:
 			return nil
 		case !errors.Is(err, context.DeadlineExceeded):
 			return fmt.Errorf("scheduler: receive: %w", err)
 		default:
-			s.step(c, "", nil)
+			s.stepCore(c, "", nil)
 		}
 		if now := s.clock(); now-s.tick >= s.every {
 			s.tick = now
-			s.step(c, "", &wire.Tick{})
+			s.stepCore(c, "", &wire.Tick{})
 			if s.ticked != nil {
 				s.ticked()
 			}
@@ -88,8 +88,8 @@ func (s *Server) Run(ctx context.Context, c conn) error {
 	}
 }
 
-// recv waits for a message until the next tick is due, or the Core is to be woken.
-func (s *Server) recv(ctx context.Context, c conn) (string, wire.Message, error) {
+// recvMessage waits for a message until the next tick is due, or the Core is to be woken.
+func (s *Server) recvMessage(ctx context.Context, c conn) (string, wire.Message, error) {
 	until := s.tick + s.every
 	if at, ok := s.core.Wake(); ok {
 		until = min(until, at)
@@ -99,17 +99,17 @@ func (s *Server) recv(ctx context.Context, c conn) (string, wire.Message, error)
 	return c.Recv(ctx)
 }
 
-// step gives the Core a message and sends its answers. An executor that cannot be reached is lost
+// stepCore gives the Core a message and sends its answers. An executor that cannot be reached is lost
 // at once; a frontend is given until its heartbeats are missed, as it holds its jobs and can say
 // Hello again.
-func (s *Server) step(c conn, from PeerID, m wire.Message) {
+func (s *Server) stepCore(c conn, from PeerID, m wire.Message) {
 	for pending := []inbound{{from, m}}; len(pending) > 0; pending = pending[1:] {
 		for _, e := range s.executorsFirst(s.core.Step(s.clock(), pending[0].from, pending[0].msg)) {
 			if err := c.Send(string(e.To), e.Msg); err != nil && s.core.executorAt(e.To) != nil {
 				pending = append(pending, inbound{e.To, &wire.Lost{}})
 			}
 		}
-		s.publish(s.core.CacheEvents())
+		s.publishEvents(s.core.CacheEvents())
 	}
 }
 
@@ -128,8 +128,8 @@ func (s *Server) executorsFirst(out []Envelope) []Envelope {
 	return append(first, s.later...)
 }
 
-// publish cuts the events of a step into batches of one rank.
-func (s *Server) publish(list []events.Event) {
+// publishEvents cuts the events of a step into batches of one rank.
+func (s *Server) publishEvents(list []events.Event) {
 	for len(list) > 0 {
 		n := slices.IndexFunc(list, func(e events.Event) bool { return e.Rank != list[0].Rank })
 		if n < 0 {

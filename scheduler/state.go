@@ -23,8 +23,8 @@ func (c *Core) noteOpening(m *wire.Hello) {
 	}
 }
 
-// states is what executors have said of themselves, and what they run: those alive, then those that open.
-func (c *Core) states() []wire.ExecutorState {
+// executorStates is what executors have said of themselves, and what they run: those alive, then those that open.
+func (c *Core) executorStates() []wire.ExecutorState {
 	var list []wire.ExecutorState
 	for _, e := range c.fleet.Executors {
 		if told := c.peers[e.ID].state; told != nil {

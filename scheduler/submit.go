@@ -9,9 +9,9 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/executors"
 )
 
-// submit takes a job in, or refuses it with a Result. A job that is known already is not taken twice, unless it is held:
+// handleSubmit takes a job in, or refuses it with a Result. A job that is known already is not taken twice, unless it is held:
 // then a message was lost that its client or this scheduler waits for, and it goes on from what the client has.
-func (c *Core) submit(from PeerID, m *wire.Submit) {
+func (c *Core) handleSubmit(from PeerID, m *wire.Submit) {
 	p := c.peers[from]
 	if p == nil || p.frontend == nil {
 		// A frontend that has not said Hello to this scheduler: the Welcome makes it.
@@ -20,7 +20,7 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 	}
 	if other := c.jobs[m.ID]; other != nil {
 		if other.Frontend != p.frontend {
-			c.refuse(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Name))
+			c.refuseJob(from, m.ID, engine.Errorf(engine.CodeInternal, "job %v belongs to frontend %q", m.ID, other.Frontend.Name))
 			return
 		}
 		if other.State != executors.Held {
@@ -28,28 +28,28 @@ func (c *Core) submit(from PeerID, m *wire.Submit) {
 		}
 		c.forget(other)
 	}
-	err := check(m)
+	err := checkSubmit(m)
 	if err == nil {
-		err = c.admit(m)
+		err = c.admitJob(m)
 	}
 	if err != nil {
-		c.refuse(from, m.ID, err)
+		c.refuseJob(from, m.ID, err)
 		return
 	}
 	j := c.fleet.NewJob(m, p.frontend)
 	c.jobs[m.ID] = j
 	p.frontend.Jobs[m.ID] = j
 	if l := c.place(j); l != nil {
-		c.dispatch(l.Executor)
+		c.dispatchWork(l.Executor)
 	}
 }
 
-func (c *Core) refuse(to PeerID, id engine.JobID, err *engine.Error) {
+func (c *Core) refuseJob(to PeerID, id engine.JobID, err *engine.Error) {
 	c.fleet.Send(to, &wire.Result{Job: id, Err: err})
 }
 
-// check refuses what no executor could make sense of.
-func check(m *wire.Submit) *engine.Error {
+// checkSubmit refuses what no executor could make sense of.
+func checkSubmit(m *wire.Submit) *engine.Error {
 	if m.Promised && (m.Stream == "" || m.Deadline <= 0) {
 		return engine.Errorf(engine.CodeBadTokens, "a promise is for frames of a stream that have a deadline; the stream is %q, the deadline %v", m.Stream, m.Deadline)
 	}
@@ -102,9 +102,9 @@ func promptTokens(m *wire.Submit) int {
 	return 0
 }
 
-// admit holds a new job against the admission bounds, to lowest jobs and to others for themselves. A job that an earlier
+// admitJob holds a new job against the admission bounds, to lowest jobs and to others for themselves. A job that an earlier
 // scheduler had taken in is always taken; a lowest one however long it may wait.
-func (c *Core) admit(m *wire.Submit) *engine.Error {
+func (c *Core) admitJob(m *wire.Submit) *engine.Error {
 	if m.Waited > 0 {
 		return nil
 	}
@@ -145,12 +145,12 @@ func (c *Core) admit(m *wire.Submit) *engine.Error {
 func (c *Core) place(j *executors.Job) *executors.Instance {
 	l, err := c.fleet.PlaceJob(j)
 	if err != nil {
-		c.fail(j, err)
+		c.failJob(j, err)
 		return l
 	}
 	if older := c.fleet.OlderFrame(j); older != nil {
 		older.Instance.Group.Stats.Superseded++
-		c.fail(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
+		c.failJob(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
 	}
 	return l
 }
@@ -167,6 +167,6 @@ func (c *Core) placeAll(jobs []*executors.Job) {
 		}
 	}
 	for _, e := range busy {
-		c.dispatch(e)
+		c.dispatchWork(e)
 	}
 }

@@ -16,14 +16,14 @@ const (
 func Keep(f *media.Frame, regions []Region) *media.Frame {
 	black := media.NewFrame(f.Width, f.Height)
 	black.Matrix, black.Index, black.Time = f.Matrix, f.Index, f.Time
-	fill(black.Y, blackLuma)
-	fill(black.Cb, blackChroma)
-	fill(black.Cr, blackChroma)
+	fillPlane(black.Y, blackLuma)
+	fillPlane(black.Cb, blackChroma)
+	fillPlane(black.Cr, blackChroma)
 	Paste(black, f, regions)
 	return black
 }
 
-func fill(plane []byte, v byte) {
+func fillPlane(plane []byte, v byte) {
 	for i := range plane {
 		plane[i] = v
 	}

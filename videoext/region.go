@@ -52,15 +52,15 @@ func (r Region) Pixels(width, height int) image.Rectangle {
 
 // Suppress keeps the best detections, in order of score: of those of a class that overlap by more than iou, the better.
 func Suppress(all []Detection, iou float32) []Detection {
-	return suppress(all, func(d Detection) float32 { return d.Score }, func(a, b Detection) bool { return a.Class == b.Class && a.IoU(b.Region) > iou })
+	return suppressNonMaxima(all, func(d Detection) float32 { return d.Score }, func(a, b Detection) bool { return a.Class == b.Class && a.IoU(b.Region) > iou })
 }
 
 // SuppressProposals is Suppress for proposals.
 func SuppressProposals(all []Proposal, iou float32) []Proposal {
-	return suppress(all, func(p Proposal) float32 { return p.Objectness }, func(a, b Proposal) bool { return a.IoU(b.Region) > iou })
+	return suppressNonMaxima(all, func(p Proposal) float32 { return p.Objectness }, func(a, b Proposal) bool { return a.IoU(b.Region) > iou })
 }
 
-func suppress[T any](all []T, score func(T) float32, same func(a, b T) bool) (kept []T) {
+func suppressNonMaxima[T any](all []T, score func(T) float32, same func(a, b T) bool) (kept []T) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(score(b), score(a)) })
 	for _, d := range all {
@@ -76,7 +76,7 @@ func suppress[T any](all []T, score func(T) float32, same func(a, b T) bool) (ke
 func Merge(all []Detection, iou float32) []Detection {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Detection) int { return cmp.Compare(b.Score, a.Score) })
-	group := components(len(all), func(i, j int) bool { return all[i].Class == all[j].Class && all[i].IoU(all[j].Region) > iou })
+	group := connectedComponents(len(all), func(i, j int) bool { return all[i].Class == all[j].Class && all[i].IoU(all[j].Region) > iou })
 	var merged []Detection
 	at := map[int]int{}
 	for i, d := range all {
@@ -90,8 +90,8 @@ func Merge(all []Detection, iou float32) []Detection {
 	return merged
 }
 
-// components numbers what is joined, by pairs: joined things have the number of the first of them.
-func components(n int, joined func(i, j int) bool) []int {
+// connectedComponents numbers what is joined, by pairs: joined things have the number of the first of them.
+func connectedComponents(n int, joined func(i, j int) bool) []int {
 	group := make([]int, n)
 	for i := range group {
 		group[i] = i

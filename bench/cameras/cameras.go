@@ -97,7 +97,7 @@ type metadata struct {
 // Connect asks the server what frames its model takes.
 func (c *Client) Connect(ctx context.Context) error {
 	var m metadata
-	if err := c.get(ctx, &m, "v2", "models", c.o.Model); err != nil {
+	if err := c.getJSON(ctx, &m, "v2", "models", c.o.Model); err != nil {
 		return err
 	}
 	if len(m.Inputs) != 1 {
@@ -113,15 +113,15 @@ func (c *Client) Connect(ctx context.Context) error {
 			return fmt.Errorf("input %s of model %s is of %s; give a picture", in.Name, c.o.Model, datatype)
 		}
 		var err error
-		if data, err = noise(shape); err != nil {
+		if data, err = randomFrame(shape); err != nil {
 			return fmt.Errorf("input %s of model %s: %w", in.Name, c.o.Model, err)
 		}
 	}
-	return c.frame(in.Name, datatype, shape, data)
+	return c.encodeFrameBody(in.Name, datatype, shape, data)
 }
 
-// frame makes the body that all frames have.
-func (c *Client) frame(name, datatype string, shape []int, data []byte) error {
+// encodeFrameBody makes the body that all frames have.
+func (c *Client) encodeFrameBody(name, datatype string, shape []int, data []byte) error {
 	const stream = "camera 00000"
 	head, err := json.Marshal(map[string]any{
 		"parameters": map[string]any{"timeout": c.o.Deadline.Microseconds(), "stream": stream, "promised": !c.o.Best, "binary_data_output": true},
@@ -147,7 +147,7 @@ func (c *Client) Seconds(ctx context.Context) (seconds float64, frames int, err 
 			} `json:"inference_stats"`
 		} `json:"model_stats"`
 	}
-	if err := c.get(ctx, &s, "v2", "models", c.o.Model, "stats"); err != nil {
+	if err := c.getJSON(ctx, &s, "v2", "models", c.o.Model, "stats"); err != nil {
 		return 0, 0, err
 	}
 	for _, m := range s.Models {
@@ -157,7 +157,7 @@ func (c *Client) Seconds(ctx context.Context) (seconds float64, frames int, err 
 	return seconds, frames, nil
 }
 
-func (c *Client) get(ctx context.Context, to any, path ...string) error {
+func (c *Client) getJSON(ctx context.Context, to any, path ...string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath(path...).String(), nil)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *Client) get(ctx context.Context, to any, path ...string) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", request.URL, status, reason(body))
+		return fmt.Errorf("%s answers %d: %s", request.URL, status, errorReason(body))
 	}
 	if err := json.Unmarshal(body, to); err != nil {
 		return fmt.Errorf("%s: %w", request.URL, err)
@@ -209,14 +209,14 @@ func (c *Client) Run(ctx context.Context) []Record {
 			senders.Wait()
 			return all[:i]
 		}
-		senders.Go(func() { c.send(ctx, start, &all[i]) })
+		senders.Go(func() { c.sendFrame(ctx, start, &all[i]) })
 	}
 	senders.Wait()
 	return all
 }
 
-// send sends a frame and notes what became of it.
-func (c *Client) send(ctx context.Context, start time.Time, r *Record) {
+// sendFrame sends a frame and notes what became of it.
+func (c *Client) sendFrame(ctx context.Context, start time.Time, r *Record) {
 	body := bytes.Clone(c.body)
 	copy(body[c.name:], fmt.Sprintf("%05d", r.Camera))
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath("v2", "models", c.o.Model, "infer").String(), bytes.NewReader(body))
@@ -233,18 +233,18 @@ func (c *Client) send(ctx context.Context, start time.Time, r *Record) {
 	case err != nil:
 		r.Outcome, r.Err = Failed, err.Error()
 	case status == http.StatusTooManyRequests:
-		r.Outcome, r.Err = Refused, reason(answer)
+		r.Outcome, r.Err = Refused, errorReason(answer)
 	case status == http.StatusGatewayTimeout:
-		r.Outcome, r.Err = Late, cmp.Or(reason(answer), "dropped as late")
+		r.Outcome, r.Err = Late, cmp.Or(errorReason(answer), "dropped as late")
 	case status != http.StatusOK:
-		r.Outcome, r.Err = Failed, fmt.Sprintf("%d: %s", status, reason(answer))
+		r.Outcome, r.Err = Failed, fmt.Sprintf("%d: %s", status, errorReason(answer))
 	case r.Latency > c.o.Deadline:
 		r.Outcome = Late
 	}
 }
 
-// reason is the text of an error's body, or the body's beginning.
-func reason(body []byte) string {
+// errorReason is the text of an error's body, or the body's beginning.
+func errorReason(body []byte) string {
 	var e struct {
 		Error string `json:"error"`
 	}

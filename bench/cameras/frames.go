@@ -12,8 +12,8 @@ import (
 // largest is how many elements a frame may have.
 const largest = 64 << 20 / 4
 
-// noise is a frame of random values of 0 to 255; dimensions that may be any are 1.
-func noise(shape []int) ([]byte, error) {
+// randomFrame is a frame of random values of 0 to 255; dimensions that may be any are 1.
+func randomFrame(shape []int) ([]byte, error) {
 	n := 1
 	for i, d := range shape {
 		if d < 0 && i > 0 {

@@ -33,13 +33,13 @@ func main() {
 	isa := flag.String("isa", "", fmt.Sprintf("one of %v (empty: the best)", cpu.ISAs))
 	calls := flag.Bool("calls", false, "keep how long calls of the device take, for the line `calls`")
 	flag.Parse()
-	if err := run(*file, cpu.Config{Threads: *threads, ISA: *isa}, *calls); err != nil {
+	if err := runModel(*file, cpu.Config{Threads: *threads, ISA: *isa}, *calls); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/dnn:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file string, config cpu.Config, calls bool) error {
+func runModel(file string, config cpu.Config, calls bool) error {
 	begun := time.Now()
 	b, err := cpu.New(config)
 	if err != nil {
@@ -56,11 +56,11 @@ func run(file string, config cpu.Config, calls bool) error {
 	if calls {
 		device = clock
 	}
-	forward, err := prepare(device, m.Graph)
+	forward, err := prepareContestant(device, m.Graph)
 	if err != nil {
 		return err
 	}
-	if err := forward.pass(); err != nil {
+	if err := forward.runPass(); err != nil {
 		return err
 	}
 	fmt.Println(time.Since(begun).Seconds())
@@ -69,7 +69,7 @@ func run(file string, config cpu.Config, calls bool) error {
 		c := forward
 		switch lines.Text() {
 		case "calls":
-			fmt.Print(clock.report())
+			fmt.Print(clock.reportKernelTimes())
 			continue
 		case "memory":
 			bytes, err := peakMemory()
@@ -91,7 +91,7 @@ func run(file string, config cpu.Config, calls bool) error {
 			c = backward
 		}
 		start := time.Now()
-		if err := c.pass(); err != nil {
+		if err := c.runPass(); err != nil {
 			return err
 		}
 		fmt.Println(time.Since(start).Seconds())
@@ -129,10 +129,10 @@ func prepareGradient(b kernels.Networks, g *graph.Graph) (*contestant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prepare(b, with)
+	return prepareContestant(b, with)
 }
 
-func prepare(b kernels.Networks, g *graph.Graph) (*contestant, error) {
+func prepareContestant(b kernels.Networks, g *graph.Graph) (*contestant, error) {
 	special, err := specialize.Run(g, nil)
 	if err != nil {
 		return nil, err
@@ -162,13 +162,13 @@ func prepare(b kernels.Networks, g *graph.Graph) (*contestant, error) {
 		return nil, err
 	}
 	for _, v := range p.Inputs {
-		c.inputs[v.Name] = random(v)
+		c.inputs[v.Name] = randomInput(v)
 	}
 	return c, nil
 }
 
-// random is an input's elements: floats from 0 to 1, and other numbers 0.
-func random(v *graph.Value) []byte {
+// randomInput is an input's elements: floats from 0 to 1, and other numbers 0.
+func randomInput(v *graph.Value) []byte {
 	data := make([]byte, graph.Elements(v.Shape)*v.Type.Size())
 	if v.Type == engine.FP32 {
 		r := rand.New(rand.NewPCG(1, 1))
@@ -179,7 +179,7 @@ func random(v *graph.Value) []byte {
 	return data
 }
 
-func (c *contestant) pass() error {
+func (c *contestant) runPass() error {
 	c.run.Start()
 	for name, data := range c.inputs {
 		if err := c.run.SetInput(name, data); err != nil {

@@ -36,8 +36,8 @@ func (t *timed) count(start time.Time, format string, args ...any) {
 	s.calls++
 }
 
-// report lists the kinds, the longest first, and ends with an empty line.
-func (t *timed) report() string {
+// reportKernelTimes lists the kinds, the longest first, and ends with an empty line.
+func (t *timed) reportKernelTimes() string {
 	var b strings.Builder
 	total := func(s *spent) float64 { return s.least.Seconds() * 1e3 * float64(s.calls) }
 	names := slices.SortedFunc(maps.Keys(t.spent), func(x, y string) int { return cmp.Compare(total(t.spent[y]), total(t.spent[x])) })
@@ -50,7 +50,7 @@ func (t *timed) report() string {
 	return fmt.Sprintf("%9.3f ms in all\n", sum) + b.String() + "\n"
 }
 
-func length(p *kernels.Program) int {
+func programLength(p *kernels.Program) int {
 	if p == nil {
 		return 0
 	}
@@ -61,7 +61,7 @@ func (t *timed) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, th
 	start := time.Now()
 	t.Networks.Conv(dst, src, f, origin, then, operands...)
 	s := f.Spec()
-	t.count(start, "conv %v to %v, kernel %v strides %v groups %d, %d instructions", src.Shape, dst.Shape, s.Kernel, s.Strides, s.Groups, length(then))
+	t.count(start, "conv %v to %v, kernel %v strides %v groups %d, %d instructions", src.Shape, dst.Shape, s.Kernel, s.Strides, s.Groups, programLength(then))
 }
 
 func (t *timed) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
@@ -102,7 +102,7 @@ func (t *timed) Map(dst kernels.Tensor, p *kernels.Program, operands ...kernels.
 	for _, o := range operands {
 		strides = append(strides, o.Stride)
 	}
-	t.count(start, "map %v strides %v of %v, %d instructions", dst.Shape, dst.Stride, strides, length(p))
+	t.count(start, "map %v strides %v of %v, %d instructions", dst.Shape, dst.Stride, strides, programLength(p))
 }
 
 func (t *timed) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {

@@ -51,9 +51,9 @@ func (c *Chart) AddDashed(series string, x, y float64) {
 	c.Series[slices.IndexFunc(c.Series, func(s Series) bool { return s.Name == series })].Dashed = true
 }
 
-// colour is that of series i: solid ones take them in turn, a dashed one that of the series named by
+// seriesColour is that of series i: solid ones take them in turn, a dashed one that of the series named by
 // the part of its name before the comma.
-func (c *Chart) colour(i int) color.Color {
+func (c *Chart) seriesColour(i int) color.Color {
 	name, _, _ := strings.Cut(c.Series[i].Name, ",")
 	solid := 0
 	for j, s := range c.Series {
@@ -93,7 +93,7 @@ func (c *Chart) Write(path string) error {
 	}
 	drawn := 0
 	for i, s := range c.Series {
-		points := c.points(s)
+		points := c.seriesPoints(s)
 		if len(points) == 0 {
 			continue
 		}
@@ -101,7 +101,7 @@ func (c *Chart) Write(path string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", path, s.Name, err)
 		}
-		line.Color, line.Width = c.colour(i), vg.Points(1.5)
+		line.Color, line.Width = c.seriesColour(i), vg.Points(1.5)
 		marks.Color, marks.Shape, marks.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2.5)
 		if i >= len(palette) { // its colour has been used
 			marks.Shape, marks.Radius, line.Width = draw.TriangleGlyph{}, vg.Points(4), vg.Points(0.75)
@@ -122,33 +122,33 @@ func (c *Chart) Write(path string) error {
 		return fmt.Errorf("%s: no points to draw", path)
 	}
 	if c.LogX {
-		spread(&p.X)
+		widenAxisRange(&p.X)
 	}
 	if c.LogY {
-		spread(&p.Y)
+		widenAxisRange(&p.Y)
 	}
-	return save(p, legend, path)
+	return savePlot(p, legend, path)
 }
 
-// spread gives an axis of one value a range, which for logarithms has to stay above 0.
-func spread(a *plot.Axis) {
+// widenAxisRange gives an axis of one value a range, which for logarithms has to stay above 0.
+func widenAxisRange(a *plot.Axis) {
 	if a.Min == a.Max {
 		a.Min, a.Max = a.Min/2, a.Max*2
 	}
 }
 
-func (c *Chart) points(s Series) plotter.XYs {
+func (c *Chart) seriesPoints(s Series) plotter.XYs {
 	var points plotter.XYs
 	for i := range s.X {
 		x, y := s.X[i], s.Y[i]
-		if finite(x) && finite(y) && (!c.LogX || x > 0) && (!c.LogY || y > 0) {
+		if isFinite(x) && isFinite(y) && (!c.LogX || x > 0) && (!c.LogY || y > 0) {
 			points = append(points, plotter.XY{X: x, Y: y})
 		}
 	}
 	return points
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Bars is a chart of groups of bars: Y[i] of each series stands at Groups[i].
 type Bars struct {
@@ -168,7 +168,7 @@ func (b Bars) Write(path string) error {
 	for i, s := range b.Series {
 		values := make(plotter.Values, len(s.Y))
 		for j, y := range s.Y {
-			if finite(y) {
+			if isFinite(y) {
 				values[j] = y
 			}
 		}
@@ -181,7 +181,7 @@ func (b Bars) Write(path string) error {
 		p.Add(bars)
 		legend.Add(s.Name, bars)
 	}
-	return save(p, legend, path)
+	return savePlot(p, legend, path)
 }
 
 // newPlot also makes the legend, which stands beside the plot: in it, it would hide lines.
@@ -200,7 +200,7 @@ func newPlot(title, x, y string) (*plot.Plot, *plot.Legend) {
 	return p, &legend
 }
 
-func save(p *plot.Plot, legend *plot.Legend, path string) error {
+func savePlot(p *plot.Plot, legend *plot.Legend, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// attention measures causal attention of segments after prefixes: the built-in template alone, and
+// measureAttention measures causal attention of segments after prefixes: the built-in template alone, and
 // what the backend does, which is cuDNN where it is there, or else that template on gathered blocks.
-func (b *bench) attention() error {
-	h := b.model.heads()
+func (b *bench) measureAttention() error {
+	h := b.model.attentionHeads()
 	fmt.Fprintf(b.out, "Causal attention, %d heads over %d of %d, bfloat16, TFLOP/s.\n\n| rows | cached | template | ms | as served |\n|---|---|---|---|---|\n", h.Q, h.KV, h.Dim)
 	for _, rows := range b.segments {
 		for _, prefix := range b.prefixes {
@@ -28,7 +28,7 @@ func (b *bench) attentionOf(h kernels.Heads, rows, prefix int) error {
 	size := b.backend.KVBlockBytes(h, block)
 	var buffers []kernels.Buffer
 	for _, values := range []int{rows * h.QKVCols(), blocks * int(size) / 2, rows * h.Q * h.Dim} {
-		buf, err := b.made(fmt.Sprint("buffer ", len(buffers)), values)
+		buf, err := b.newRandomBuffer(fmt.Sprint("buffer ", len(buffers)), values)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (b *bench) attentionOf(h kernels.Heads, rows, prefix int) error {
 	if !b.device.Covers(f) {
 		return fmt.Errorf("no template covers heads of %d", h.Dim)
 	}
-	alone, err := b.device.median(b.runs, func() { b.device.Flash(f) })
+	alone, err := b.device.medianTime(b.runs, func() { b.device.Flash(f) })
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (b *bench) attentionOf(h kernels.Heads, rows, prefix int) error {
 	for i := range blocks {
 		segment.Blocks = append(segment.Blocks, kernels.KVBlock{Buf: buffers[1], Off: int64(i) * size})
 	}
-	served, err := b.device.median(b.runs, func() {
+	served, err := b.device.medianTime(b.runs, func() {
 		b.backend.Attention(dst, qkv, kernels.AttentionSpec{Heads: h, Scale: scale}, block, []kernels.Segment{segment})
 	})
 	if err != nil {

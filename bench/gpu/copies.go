@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// copies measures copies between host and device, from and to page-locked and ordinary memory.
-func (b *bench) copies() error {
+// measureCopies measures copies between host and device, from and to page-locked and ordinary memory.
+func (b *bench) measureCopies() error {
 	buf, err := b.backend.Alloc(int64(b.copied))
 	if err != nil {
 		return err
@@ -28,11 +28,11 @@ func (b *bench) copies() error {
 		for i := range c.memory {
 			c.memory[i] = byte(i) // pages that were never written may not exist
 		}
-		to, err := b.rate(func() { b.device.Upload(at, c.memory) })
+		to, err := b.copyRate(func() { b.device.Upload(at, c.memory) })
 		if err != nil {
 			return err
 		}
-		from, err := b.rate(func() { b.device.Download(c.memory, at) })
+		from, err := b.copyRate(func() { b.device.Download(c.memory, at) })
 		if err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func (b *bench) copies() error {
 	return nil
 }
 
-// rate is the GB/s of a copy, by the host's clock.
-func (b *bench) rate(copy func()) (float64, error) {
+// copyRate is the GB/s of a copy, by the host's clock.
+func (b *bench) copyRate(copy func()) (float64, error) {
 	var times []time.Duration
 	for range b.runs + 1 {
 		start := time.Now()
@@ -52,5 +52,5 @@ func (b *bench) rate(copy func()) (float64, error) {
 		}
 		times = append(times, time.Since(start))
 	}
-	return float64(b.copied) / middle(times[1:]).Seconds() / 1e9, nil
+	return float64(b.copied) / medianDuration(times[1:]).Seconds() / 1e9, nil
 }

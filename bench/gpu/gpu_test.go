@@ -91,13 +91,13 @@ func TestPartsInCodes(t *testing.T) {
 		part, want string
 		measure    func(*bench) error
 	}{
-		{"fp8", simt.NewFP8(cuda.FP8Scaled), "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_swiglu_fp8 N %`, (*bench).prompts},
-		{"fp8", simt.NewFP8(cuda.FP8Scaled), "products", `\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).products},
-		{"fp8", simt.New(), "prompts", `(?s:.*)\| 90 \| N .*\|(?s:.*) pf_dequantise_fp8 N %`, (*bench).prompts},
-		{"fp8", simt.New(), "products", "Not measured: simt does not multiply FP8", (*bench).products},
-		{"int8", simt.New(), "prompts", `in int8, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_scale_sums_i32 N %`, (*bench).prompts},
-		{"int8", simt.New(), "products", `products in int8, (?s:.*)\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).products},
-		{"int8", unable{simt.New()}, "products", "Not measured: simt does not multiply int8", (*bench).products},
+		{"fp8", simt.NewFP8(cuda.FP8Scaled), "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_swiglu_fp8 N %`, (*bench).measurePrompts},
+		{"fp8", simt.NewFP8(cuda.FP8Scaled), "products", `\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).measureProducts},
+		{"fp8", simt.New(), "prompts", `(?s:.*)\| 90 \| N .*\|(?s:.*) pf_dequantise_fp8 N %`, (*bench).measurePrompts},
+		{"fp8", simt.New(), "products", "Not measured: simt does not multiply FP8", (*bench).measureProducts},
+		{"int8", simt.New(), "prompts", `in int8, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_scale_sums_i32 N %`, (*bench).measurePrompts},
+		{"int8", simt.New(), "products", `products in int8, (?s:.*)\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).measureProducts},
+		{"int8", unable{simt.New()}, "products", "Not measured: simt does not multiply int8", (*bench).measureProducts},
 	} {
 		s := small(t)
 		s.model.Weights = c.weights
@@ -117,7 +117,7 @@ func TestResults(t *testing.T) {
 	s := small(t)
 	b := newBench(new(strings.Builder), simt.New(), s)
 	defer b.backend.Close()
-	if err := b.prompts(); err != nil {
+	if err := b.measurePrompts(); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(s.results)
@@ -152,7 +152,7 @@ func TestFLOP(t *testing.T) {
 	for _, name := range []string{"32b", "70b"} {
 		s, ok := onGPU(name)
 		s.model.Weights = "int8"
-		if _, err := s.model.config(1 << 17); !ok || err != nil {
+		if _, err := s.model.modelConfig(1 << 17); !ok || err != nil {
 			t.Errorf("%s: %v %v", name, ok, err)
 		}
 	}
@@ -166,17 +166,17 @@ func TestWithoutGPU(t *testing.T) {
 	}
 	for _, p := range parts {
 		var out strings.Builder
-		if err := run(&out, request{part: p.name, model: "8b", weights: "bf16"}); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
+		if err := runPart(&out, request{part: p.name, model: "8b", weights: "bf16"}); err != nil || !strings.HasPrefix(out.String(), "Not measured: ") {
 			t.Errorf("%s: %v, %q", p.name, err, out.String())
 		}
 	}
-	if err := run(new(strings.Builder), request{part: "nothing", model: "8b", weights: "bf16"}); err == nil {
+	if err := runPart(new(strings.Builder), request{part: "nothing", model: "8b", weights: "bf16"}); err == nil {
 		t.Error("an unknown part was measured")
 	}
-	if err := run(new(strings.Builder), request{part: parts[0].name, model: "nothing", weights: "bf16"}); err == nil {
+	if err := runPart(new(strings.Builder), request{part: parts[0].name, model: "nothing", weights: "bf16"}); err == nil {
 		t.Error("an unknown model was measured")
 	}
-	if err := run(new(strings.Builder), request{part: parts[0].name, model: "8b", weights: "nothing"}); err == nil {
+	if err := runPart(new(strings.Builder), request{part: parts[0].name, model: "8b", weights: "nothing"}); err == nil {
 		t.Error("weights of an unknown type were measured")
 	}
 }

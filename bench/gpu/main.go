@@ -46,13 +46,13 @@ var parts = []struct {
 	name    string
 	measure func(*bench) error
 }{
-	{"prompts", (*bench).prompts},
-	{"suffixes", (*bench).suffixes},
-	{"pause", (*bench).pause},
-	{"chunks", (*bench).chunks},
-	{"attention", (*bench).attention},
-	{"products", (*bench).products},
-	{"copies", (*bench).copies},
+	{"prompts", (*bench).measurePrompts},
+	{"suffixes", (*bench).compareSuffixes},
+	{"pause", (*bench).measurePause},
+	{"chunks", (*bench).measureChunkSizes},
+	{"attention", (*bench).measureAttention},
+	{"products", (*bench).measureProducts},
+	{"copies", (*bench).measureCopies},
 }
 
 // request is what to measure.
@@ -73,15 +73,15 @@ func main() {
 	flag.StringVar(&r.results, "results", "", "file for the figures of prompts, as JSON")
 	flag.Parse()
 	runtime.LockOSThread() // a CUDA context belongs to a thread
-	if err := run(os.Stdout, r); err != nil {
+	if err := runPart(os.Stdout, r); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/gpu:", err)
 		os.Exit(1)
 	}
 }
 
-// run measures one part on the first GPU. Without one, or without the cuDNN that is asked for, it says
+// runPart measures one part on the first GPU. Without one, or without the cuDNN that is asked for, it says
 // so.
-func run(out io.Writer, r request) error {
+func runPart(out io.Writer, r request) error {
 	at := -1
 	for i, p := range parts {
 		if p.name == r.part {

@@ -25,7 +25,7 @@ const (
 	idle  = "idle"
 )
 
-func (m *meter) time(kernel string, enqueue func()) {
+func (m *meter) timeKernel(kernel string, enqueue func()) {
 	if !m.on {
 		enqueue()
 		return
@@ -36,12 +36,12 @@ func (m *meter) time(kernel string, enqueue func()) {
 	m.kernels = append(m.kernels, kernel)
 }
 
-func (m *meter) Gemm(g cuda.Gemm)   { m.time(gemm, func() { m.device.Gemm(g) }) }
-func (m *meter) Flash(f cuda.Flash) { m.time(flash, func() { m.device.Flash(f) }) }
-func (m *meter) Paged(p cuda.Paged) { m.time(paged, func() { m.device.Paged(p) }) }
+func (m *meter) Gemm(g cuda.Gemm)   { m.timeKernel(gemm, func() { m.device.Gemm(g) }) }
+func (m *meter) Flash(f cuda.Flash) { m.timeKernel(flash, func() { m.device.Flash(f) }) }
+func (m *meter) Paged(p cuda.Paged) { m.timeKernel(paged, func() { m.device.Paged(p) }) }
 
 func (m *meter) Launch(kernel string, grid [2]int, threads int, args ...uint64) {
-	m.time(kernel, func() { m.device.Launch(kernel, grid, threads, args...) })
+	m.timeKernel(kernel, func() { m.device.Launch(kernel, grid, threads, args...) })
 }
 
 // measure runs work and returns the device's time by kernel, and what passed between kernels as idle.
@@ -67,9 +67,9 @@ func (m *meter) measure(work func() error) (map[string]time.Duration, error) {
 	return times, nil
 }
 
-// median is the middle one of so many runs of what enqueue enqueues, by the device's clock; one run
+// medianTime is the middle one of so many runs of what enqueue enqueues, by the device's clock; one run
 // before them is not counted.
-func (m *meter) median(runs int, enqueue func()) (time.Duration, error) {
+func (m *meter) medianTime(runs int, enqueue func()) (time.Duration, error) {
 	enqueue()
 	m.device.Mark()
 	for range runs {
@@ -80,16 +80,16 @@ func (m *meter) median(runs int, enqueue func()) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	return middle(laps), nil
+	return medianDuration(laps), nil
 }
 
-func middle(times []time.Duration) time.Duration {
+func medianDuration(times []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	return sorted[len(sorted)/2]
 }
 
-// total is the sum over the kernels for which counts says yes.
-func total(times map[string]time.Duration, counts func(kernel string) bool) time.Duration {
+// totalKernelTime is the sum over the kernels for which counts says yes.
+func totalKernelTime(times map[string]time.Duration, counts func(kernel string) bool) time.Duration {
 	var sum time.Duration
 	for kernel, d := range times {
 		if counts(kernel) {

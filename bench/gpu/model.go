@@ -29,11 +29,11 @@ func (s source) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 // load makes the model with room for prompts of longest tokens, beside which others of spare tokens
 // may run, and for pages.
 func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
-	config, err := b.model.config(longest)
+	config, err := b.model.modelConfig(longest)
 	if err != nil {
 		return nil, err
 	}
-	random := weights.Random{Seed: seed, Type: b.model.weights()}
+	random := weights.Random{Seed: seed, Type: b.model.weightType()}
 	backend := cuda.Random{Backend: b.backend, Stream: random.Stream}
 	m, err := model.New(config, source{random}, backend, model.Options{
 		MaxLen: longest, ChunkRows: chunk, BlockTokens: block, MaxItems: b.packed, SpareRows: spare,
@@ -52,8 +52,8 @@ func (b *bench) load(longest, spare, chunk, pages int) (*model.Model, error) {
 // labels asks for the probabilities of two tokens, as the paper's requests do.
 var labels = engine.Ask{Allowed: engine.NewTokenSet(1, 2)}
 
-// prompt is n tokens; tools/peers/cuda_torch.py makes the same.
-func (b *bench) prompt(seed, n int, ask engine.Ask) wire.TokenItem {
+// newPrompt is n tokens; tools/peers/cuda_torch.py makes the same.
+func (b *bench) newPrompt(seed, n int, ask engine.Ask) wire.TokenItem {
 	item := wire.TokenItem{Ask: ask}
 	for i := range n {
 		item.Tokens = append(item.Tokens, engine.TokenID((seed+i*7919)%b.model.Vocab))
@@ -61,8 +61,8 @@ func (b *bench) prompt(seed, n int, ask engine.Ask) wire.TokenItem {
 	return item
 }
 
-// steps runs a pass to its end, calling between after each layer, and returns its answers.
-func steps(m *model.Model, between func(layer int) error, items ...wire.TokenItem) ([]wire.ItemResult, error) {
+// runPassSteps runs a pass to its end, calling between after each layer, and returns its answers.
+func runPassSteps(m *model.Model, between func(layer int) error, items ...wire.TokenItem) ([]wire.ItemResult, error) {
 	run := &wire.Run{}
 	for i := range items {
 		run.Items = append(run.Items, wire.RunItem{Work: &items[i]})
@@ -93,11 +93,11 @@ func steps(m *model.Model, between func(layer int) error, items ...wire.TokenIte
 	return p.Results(), nil
 }
 
-// pass runs items to their answers and returns the time by the host's clock, which is what a client
+// timePass runs items to their answers and returns the time by the host's clock, which is what a client
 // feels.
-func pass(m *model.Model, items ...wire.TokenItem) (time.Duration, error) {
+func timePass(m *model.Model, items ...wire.TokenItem) (time.Duration, error) {
 	start := time.Now()
-	_, err := steps(m, func(int) error { return nil }, items...)
+	_, err := runPassSteps(m, func(int) error { return nil }, items...)
 	return time.Since(start), err
 }
 
@@ -105,17 +105,17 @@ func pass(m *model.Model, items ...wire.TokenItem) (time.Duration, error) {
 // and at most b.runs times.
 func (b *bench) medianPass(m *model.Model, items ...wire.TokenItem) (median time.Duration, runs int, err error) {
 	const budget = 2 * time.Second
-	first, err := pass(m, items...)
+	first, err := timePass(m, items...)
 	if err != nil {
 		return 0, 0, err
 	}
 	var times []time.Duration
 	for len(times) < min(b.runs, max(2, int(budget/max(first, 1)))) {
-		took, err := pass(m, items...)
+		took, err := timePass(m, items...)
 		if err != nil {
 			return 0, 0, err
 		}
 		times = append(times, took)
 	}
-	return middle(times), len(times), nil
+	return medianDuration(times), len(times), nil
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// suffixes compares suffixes over one cached prefix in one pass with one pass each.
-func (b *bench) suffixes() error {
+// compareSuffixes compares suffixes over one cached prefix in one pass with one pass each.
+func (b *bench) compareSuffixes() error {
 	m, err := b.load(b.cached+max(b.suffix, b.packed*b.suffix)+block, b.chunk, b.chunk, b.cached/block)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	prefix := b.prompt(1, b.cached, labels)
+	prefix := b.newPrompt(1, b.cached, labels)
 	for i := range b.cached / block {
 		prefix.Blocks = append(prefix.Blocks, wire.BlockID(i))
 	}
-	whole, err := pass(m, prefix)
+	whole, err := timePass(m, prefix)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (b *bench) suffixes() error {
 	for size := 1; size <= b.packed; size *= 2 {
 		items := make([]wire.TokenItem, size)
 		for i := range items {
-			items[i] = b.prompt(100+i, b.suffix, labels)
+			items[i] = b.newPrompt(100+i, b.suffix, labels)
 			items[i].Tokens = append(slices.Clone(prefix.Tokens), items[i].Tokens...)
 			items[i].Cached, items[i].Blocks = b.cached, prefix.Blocks
 		}
@@ -46,8 +46,8 @@ func (b *bench) suffixes() error {
 	return nil
 }
 
-// chunks tries sizes of a chunk.
-func (b *bench) chunks() error {
+// measureChunkSizes tries sizes of a chunk.
+func (b *bench) measureChunkSizes() error {
 	fmt.Fprintf(b.out, "%s, %d tokens.\n\n| rows of a chunk | ms | tokens/s |\n|---|---|---|\n", b.model.Name, b.chunked)
 	for _, rows := range b.chunkings {
 		if err := b.chunksOf(rows); err != nil {
@@ -63,21 +63,21 @@ func (b *bench) chunksOf(rows int) error {
 		return err
 	}
 	defer m.Close()
-	took, _, err := b.medianPass(m, b.prompt(1, b.chunked, labels))
+	took, _, err := b.medianPass(m, b.newPrompt(1, b.chunked, labels))
 	if err == nil {
 		fmt.Fprintf(b.out, "| %d | %.4g | %.4g |\n", rows, took.Seconds()*1e3, float64(b.chunked)/took.Seconds())
 	}
 	return err
 }
 
-// pause measures how soon a long pass makes way for a short one, and what both lose.
-func (b *bench) pause() error {
+// measurePause measures how soon a long pass makes way for a short one, and what both lose.
+func (b *bench) measurePause() error {
 	m, err := b.load(b.long+block, b.short+b.chunk, b.chunk, 1)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	long, short := b.prompt(1, b.long, labels), b.prompt(2, b.short, labels)
+	long, short := b.newPrompt(1, b.long, labels), b.newPrompt(2, b.short, labels)
 	longAlone, _, err := b.medianPass(m, long)
 	if err != nil {
 		return err
@@ -90,10 +90,10 @@ func (b *bench) pause() error {
 	var inside time.Duration
 	start := time.Now()
 	last := start
-	_, err = steps(m, func(layer int) error {
+	_, err = runPassSteps(m, func(layer int) error {
 		layers = append(layers, time.Since(last))
 		if layer == b.model.Layers/2 {
-			if inside, err = pass(m, short); err != nil {
+			if inside, err = timePass(m, short); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ func (b *bench) pause() error {
 	both := time.Since(start)
 	const ms = 1e3
 	fmt.Fprintf(b.out, "%s: a pass of %d tokens makes way after any layer, within %.4g ms (median %.4g ms). One of %d tokens in its middle took %.4g ms, alone %.4g ms; the long one lost %.3g ms of its %.5g ms by it.\n",
-		b.model.Name, b.long, slices.Max(layers).Seconds()*ms, middle(layers).Seconds()*ms, b.short,
+		b.model.Name, b.long, slices.Max(layers).Seconds()*ms, medianDuration(layers).Seconds()*ms, b.short,
 		inside.Seconds()*ms, shortAlone.Seconds()*ms, (both-inside-longAlone).Seconds()*ms, longAlone.Seconds()*ms)
 	return nil
 }

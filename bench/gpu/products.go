@@ -9,18 +9,18 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// stream is where the numbers of a buffer begin, and their scale.
-func stream(name string) (key uint64, scale float32) {
+// randomStream is where the numbers of a buffer begin, and their scale.
+func randomStream(name string) (key uint64, scale float32) {
 	return weights.Random{Seed: seed}.Stream(name, 1024)
 }
 
-// made returns device memory with so many random bfloat16 values.
-func (b *bench) made(name string, values int) (kernels.Buffer, error) {
+// newRandomBuffer returns device memory with so many random bfloat16 values.
+func (b *bench) newRandomBuffer(name string, values int) (kernels.Buffer, error) {
 	buf, err := b.backend.Alloc(2 * int64(values))
 	if err != nil {
 		return nil, err
 	}
-	key, scale := stream(name)
+	key, scale := randomStream(name)
 	b.backend.Fill(buf, 0, int64(values), key, scale)
 	return buf, nil
 }
@@ -44,10 +44,10 @@ func (b *bench) newProduct(m matrix, rows int, rotate int64, typ kernels.DType) 
 		g.M, g.Accumulate = (rows+cuda.Int8Rows-1)/cuda.Int8Rows*cuda.Int8Rows, false
 	}
 	var err error
-	if g.A, g.AScale, err = b.operand(p, "input", g.M, m.in, typ); err != nil {
+	if g.A, g.AScale, err = b.newOperand(p, "input", g.M, m.in, typ); err != nil {
 		return p, err
 	}
-	d, err := b.made("output", g.M*m.out*int(g.DType.Size())/2)
+	d, err := b.newRandomBuffer("output", g.M*m.out*int(g.DType.Size())/2)
 	if err != nil {
 		return p, err
 	}
@@ -55,7 +55,7 @@ func (b *bench) newProduct(m matrix, rows int, rotate int64, typ kernels.DType) 
 	g.D = cuda.Address(d)
 	bytes := int64(m.out) * int64(m.in) * typ.Size()
 	for range max(1, rotate/bytes) {
-		if g.W, g.WScale, err = b.operand(p, fmt.Sprint("weights ", len(p.gemms)), m.out, m.in, typ); err != nil {
+		if g.W, g.WScale, err = b.newOperand(p, fmt.Sprint("weights ", len(p.gemms)), m.out, m.in, typ); err != nil {
 			return p, err
 		}
 		p.gemms = append(p.gemms, g)
@@ -63,10 +63,10 @@ func (b *bench) newProduct(m matrix, rows int, rotate int64, typ kernels.DType) 
 	return p, nil
 }
 
-// operand makes a matrix of p in bfloat16, or in codes; scalesAt is 0 where products do not scale them.
-func (b *bench) operand(p *product, name string, rows, cols int, typ kernels.DType) (at, scalesAt cuda.Ptr, err error) {
+// newOperand makes a matrix of p in bfloat16, or in codes; scalesAt is 0 where products do not scale them.
+func (b *bench) newOperand(p *product, name string, rows, cols int, typ kernels.DType) (at, scalesAt cuda.Ptr, err error) {
 	if !typ.Scaled() {
-		buf, err := b.made(name, rows*cols)
+		buf, err := b.newRandomBuffer(name, rows*cols)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -83,7 +83,7 @@ func (b *bench) operand(p *product, name string, rows, cols int, typ kernels.DTy
 		return 0, 0, err
 	}
 	p.buffers = append(p.buffers, scales)
-	key, scale := stream(name)
+	key, scale := randomStream(name)
 	b.backend.FillCodes(cuda.Codes{Type: typ, Codes: codes, Scales: scales, Rows: rows, Cols: cols, Stride: cols}, key, scale)
 	if typ == kernels.F8E4M3 {
 		scalesAt = cuda.Address(scales)
@@ -105,7 +105,7 @@ func (b *bench) medianProduct(m matrix, rows int, rotate int64, typ kernels.DTyp
 		return 0, err
 	}
 	const each = 8 // products between two marks
-	took, err := b.device.median(b.runs, func() {
+	took, err := b.device.medianTime(b.runs, func() {
 		for range each {
 			b.device.Gemm(p.gemms[p.turn%len(p.gemms)])
 			p.turn++
@@ -118,8 +118,8 @@ func (b *bench) medianProduct(m matrix, rows int, rotate int64, typ kernels.DTyp
 // layers and of attention, which is bfloat16.
 type ceilings struct{ linear, attention float64 }
 
-// limit is the time of a prompt of n tokens of a device that does every operation at its ceiling.
-func (c ceilings) limit(s shape, n int) float64 {
+// ceilingTime is the time of a prompt of n tokens of a device that does every operation at its ceiling.
+func (c ceilings) ceilingTime(s shape, n int) float64 {
 	return s.linearFLOP(n)/c.linear + s.attentionFLOP(n)/c.attention
 }
 
@@ -137,12 +137,12 @@ func (b *bench) measureCeilings() (c ceilings, err error) {
 
 // productType is what the model's products multiply; an error says why that is not its weights' type.
 func (b *bench) productType() (kernels.DType, error) {
-	typ := b.model.weights()
+	typ := b.model.weightType()
 	switch {
 	case typ == kernels.F8E4M3 && b.device.FP8() != cuda.FP8Scaled:
 		return kernels.BF16, fmt.Errorf("%s does not multiply FP8 with scales of rows and columns; weights become bfloat16", b.backend.Name())
 	case typ == kernels.I8:
-		for _, m := range b.model.matrices() {
+		for _, m := range b.model.layerMatrices() {
 			if err := b.device.Int8(m.out, m.in); err != nil {
 				return kernels.BF16, err
 			}
@@ -162,8 +162,8 @@ func (b *bench) ceilingOf(typ kernels.DType) (float64, error) {
 	return rate, nil
 }
 
-// products measures a layer's matrices at several numbers of rows.
-func (b *bench) products() error {
+// measureProducts measures a layer's matrices at several numbers of rows.
+func (b *bench) measureProducts() error {
 	if _, err := b.measureCeilings(); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (b *bench) products() error {
 		note = " Sums are int32; another kernel scales them, which is not in these times."
 	}
 	fmt.Fprintf(b.out, "%s's products in %s, TFLOP/s, weights from memory.%s\n\n| rows |", b.model.Name, typ, note)
-	for _, m := range b.model.matrices() {
+	for _, m := range b.model.layerMatrices() {
 		fmt.Fprintf(b.out, " %s [%d, %d] |", m.name, m.out, m.in)
 	}
 	fmt.Fprint(b.out, " a layer, us | a layer |\n|---|---|---|---|---|---|---|\n")
@@ -185,7 +185,7 @@ func (b *bench) products() error {
 		fmt.Fprintf(b.out, "| %d |", rows)
 		var layer time.Duration
 		var operations float64
-		for _, m := range b.model.matrices() {
+		for _, m := range b.model.layerMatrices() {
 			took, err := b.medianProduct(m, rows, b.rotate, typ)
 			if err != nil {
 				return err

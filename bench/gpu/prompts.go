@@ -25,8 +25,8 @@ type promptResult struct {
 	Logprobs []float32        `json:"logprobs"`
 }
 
-// prompts measures each length: by the host's clock, and once more in parts by the device's.
-func (b *bench) prompts() error {
+// measurePrompts measures each length: by the host's clock, and once more in parts by the device's.
+func (b *bench) measurePrompts() error {
 	ceiling, err := b.measureCeilings()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (b *bench) prompts() error {
 		}
 		r.Prompts = append(r.Prompts, p)
 		details.WriteString(detail)
-		if err := b.write(r); err != nil {
+		if err := b.writeResults(r); err != nil {
 			return err
 		}
 	}
@@ -61,26 +61,26 @@ func (b *bench) prompts() error {
 Of the ceiling: tokens/s over those of a device that does every operation (all layers in full) at the ceiling. Parts are
 from a run of their own, by the device's clock; idle is between kernels. %s
 `, details.String())
-	return b.memory(m, free, total, longest)
+	return b.printPromptMemory(m, free, total, longest)
 }
 
 // promptOf measures a prompt of n tokens, prints its row, and returns the kernels' shares.
 func (b *bench) promptOf(m *model.Model, n int, ceiling ceilings) (*promptResult, string, error) {
-	item := b.prompt(n, n, labels)
+	item := b.newPrompt(n, n, labels)
 	took, runs, err := b.medianPass(m, item)
 	if err != nil {
 		return nil, "", err
 	}
 	times, err := b.device.measure(func() error {
-		_, err := pass(m, item)
+		_, err := timePass(m, item)
 		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	everything := total(times, func(string) bool { return true })
+	everything := totalKernelTime(times, func(string) bool { return true })
 	share := func(counts func(string) bool) float64 {
-		return 100 * total(times, counts).Seconds() / everything.Seconds()
+		return 100 * totalKernelTime(times, counts).Seconds() / everything.Seconds()
 	}
 	is := func(names ...string) func(string) bool {
 		return func(kernel string) bool {
@@ -94,21 +94,21 @@ func (b *bench) promptOf(m *model.Model, n int, ceiling ceilings) (*promptResult
 	}
 	linear, attention, waits := share(is(gemm)), share(is(flash, paged, "pf_attention", "pf_gather_kv")), share(is(idle))
 	fmt.Fprintf(b.out, "| %d | %.4g | %d | %.4g | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", n, took.Seconds()*1e3, runs, float64(n)/took.Seconds(),
-		100*ceiling.limit(b.model, n)/took.Seconds(), linear, attention, 100-linear-attention-waits, waits)
+		100*ceiling.ceilingTime(b.model, n)/took.Seconds(), linear, attention, 100-linear-attention-waits, waits)
 	detail := fmt.Sprintf("\n\nKernels at %d tokens:", n)
 	for _, kernel := range byTime(times) {
 		detail += fmt.Sprintf(" %s %.2f %%;", kernel, share(is(kernel)))
 	}
 	p := &promptResult{Tokens: n, Seconds: took.Seconds()}
 	if n <= b.compared {
-		p.Top, p.Logprobs, err = b.likeliest(m, n)
+		p.Top, p.Logprobs, err = b.likeliestTokens(m, n)
 	}
 	return p, strings.TrimSuffix(detail, ";"), err
 }
 
-// likeliest are the five likeliest tokens after the prompt.
-func (b *bench) likeliest(m *model.Model, n int) (ids []engine.TokenID, logprobs []float32, err error) {
-	answers, err := steps(m, func(int) error { return nil }, b.prompt(n, n, engine.Ask{Top: 5}))
+// likeliestTokens are the five likeliest tokens after the prompt.
+func (b *bench) likeliestTokens(m *model.Model, n int) (ids []engine.TokenID, logprobs []float32, err error) {
+	answers, err := runPassSteps(m, func(int) error { return nil }, b.newPrompt(n, n, engine.Ask{Top: 5}))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,8 +118,8 @@ func (b *bench) likeliest(m *model.Model, n int) (ids []engine.TokenID, logprobs
 	return ids, logprobs, nil
 }
 
-// write keeps the figures so far.
-func (b *bench) write(r results) error {
+// writeResults keeps the figures so far.
+func (b *bench) writeResults(r results) error {
 	if b.results == "" {
 		return nil
 	}
@@ -130,9 +130,9 @@ func (b *bench) write(r results) error {
 	return os.WriteFile(b.results, raw, 0o644)
 }
 
-// memory prints what the longest prompt took above the weights; before is what was free before the
+// printPromptMemory prints what the longest prompt took above the weights; before is what was free before the
 // model was made.
-func (b *bench) memory(m *model.Model, before, total int64, longest int) error {
+func (b *bench) printPromptMemory(m *model.Model, before, total int64, longest int) error {
 	after, _, err := b.device.Memory()
 	if err != nil {
 		return err

@@ -75,19 +75,19 @@ type shape struct {
 // weightTypes are the types of weights by their names.
 var weightTypes = map[string]kernels.DType{"bf16": kernels.BF16, "fp8": kernels.F8E4M3, "int8": kernels.I8}
 
-func (s shape) weights() kernels.DType { return weightTypes[s.Weights] }
+func (s shape) weightType() kernels.DType { return weightTypes[s.Weights] }
 
 // quantizations are what checkpoints say of weights in codes: format and type.
 var quantizations = map[kernels.DType][2]string{kernels.F8E4M3: {"float-quantized", "float"}, kernels.I8: {"int-quantized", "int"}}
 
-// config is the shape's, for sequences of up to longest tokens.
-func (s shape) config(longest int) (weights.Config, error) {
+// modelConfig is the shape's, for sequences of up to longest tokens.
+func (s shape) modelConfig(longest int) (weights.Config, error) {
 	architecture, family := "LlamaForCausalLM", "llama"
 	if s.Qwen2 {
 		architecture, family = "Qwen2ForCausalLM", "qwen2"
 	}
 	quantization := ""
-	if q, ok := quantizations[s.weights()]; ok {
+	if q, ok := quantizations[s.weightType()]; ok {
 		quantization = fmt.Sprintf(`,"quantization_config":{"quant_method":"compressed-tensors","format":%q,"ignore":["lm_head"],"config_groups":{"group_0":{
 "targets":["Linear"],"weights":{"num_bits":8,"type":%q,"strategy":"channel","symmetric":true,"dynamic":false},
 "input_activations":{"num_bits":8,"type":%[2]q,"strategy":"token","symmetric":true,"dynamic":true}}}}`, q[0], q[1])
@@ -97,7 +97,9 @@ func (s shape) config(longest int) (weights.Config, error) {
 "rms_norm_eps":1e-5,"rope_theta":500000%s}`, architecture, family, s.Vocab, s.Hidden, s.Inter, s.Layers, s.Heads, s.KVHeads, s.Dim, longest, quantization))
 }
 
-func (s shape) heads() kernels.Heads { return kernels.Heads{Q: s.Heads, KV: s.KVHeads, Dim: s.Dim} }
+func (s shape) attentionHeads() kernels.Heads {
+	return kernels.Heads{Q: s.Heads, KV: s.KVHeads, Dim: s.Dim}
+}
 
 // matrix is one of a layer's: y [rows, out] = x [rows, in] W^T.
 type matrix struct {
@@ -106,9 +108,9 @@ type matrix struct {
 	adds    bool // to the residual stream, which is float32
 }
 
-// matrices are the products of one layer, as the model stacks them.
-func (s shape) matrices() []matrix {
-	h := s.heads()
+// layerMatrices are the products of one layer, as the model stacks them.
+func (s shape) layerMatrices() []matrix {
+	h := s.attentionHeads()
 	return []matrix{
 		{"Q, K, V", h.QKVCols(), s.Hidden, false},
 		{"output", s.Hidden, h.Q * h.Dim, true},
@@ -121,7 +123,7 @@ func (s shape) matrices() []matrix {
 // without the LM head: two for each parameter of the linear layers and token, ...
 func (s shape) linearFLOP(n int) float64 {
 	parameters := 0
-	for _, m := range s.matrices() {
+	for _, m := range s.layerMatrices() {
 		parameters += m.out * m.in
 	}
 	return 2 * float64(s.Layers) * float64(parameters) * float64(n)
@@ -129,7 +131,7 @@ func (s shape) linearFLOP(n int) float64 {
 
 // ... and four for each pair of a query and a key it sees, head and dimension.
 func (s shape) attentionFLOP(n int) float64 {
-	return float64(s.Layers) * attentionFLOP(s.heads(), 0, n)
+	return float64(s.Layers) * attentionFLOP(s.attentionHeads(), 0, n)
 }
 
 // attentionFLOP is the operations of causal attention of rows tokens after prefix others.

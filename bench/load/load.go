@@ -105,7 +105,7 @@ func (c *Client) Connect(ctx context.Context) (string, error) {
 	}
 	response, err := c.do(request)
 	if err != nil {
-		return "", fmt.Errorf("no server answers at %s (%s): start one with `prefillonly serve`, or correct the base URL", c.base, cause(err))
+		return "", fmt.Errorf("no server answers at %s (%s): start one with `prefillonly serve`, or correct the base URL", c.base, transportCause(err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
@@ -113,7 +113,7 @@ func (c *Client) Connect(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read %s/v1/models: %w", c.base, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s/v1/models answers %s: %s", c.base, response.Status, refusal(body))
+		return "", fmt.Errorf("%s/v1/models answers %s: %s", c.base, response.Status, errorReason(body))
 	}
 	if c.options.Model != "" {
 		return c.options.Model, nil
@@ -147,11 +147,11 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 	start := time.Now()
 	sent := 0
 	for i, q := range requests {
-		body, err := c.body(q)
+		body, err := c.encodeBody(q)
 		if err != nil {
 			return nil, fmt.Errorf("request %d: %w", i, err)
 		}
-		if !sleep(ctx, time.Until(start.Add(q.At))) || !c.take(ctx, places) {
+		if !sleepContext(ctx, time.Until(start.Add(q.At))) || !c.takePlace(ctx, places) {
 			break
 		}
 		record := &records[i]
@@ -161,7 +161,7 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 		}
 		sent++
 		senders.Go(func() {
-			c.send(ctx, start, body, record)
+			c.sendRequest(ctx, start, body, record)
 			if c.options.MaxConcurrency > 0 {
 				<-places
 			}
@@ -176,8 +176,8 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 	return records[:sent], ctx.Err()
 }
 
-// sleep reports whether the context outlived the wait.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepContext reports whether the context outlived the wait.
+func sleepContext(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
@@ -191,7 +191,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (c *Client) take(ctx context.Context, places chan struct{}) bool {
+func (c *Client) takePlace(ctx context.Context, places chan struct{}) bool {
 	if c.options.MaxConcurrency == 0 {
 		return true
 	}
@@ -212,7 +212,7 @@ type completion struct {
 	Allowed     []engine.TokenID `json:"allowed_token_ids,omitempty"`
 }
 
-func (c *Client) body(q workload.Request) ([]byte, error) {
+func (c *Client) encodeBody(q workload.Request) ([]byte, error) {
 	r := completion{Model: cmp.Or(q.Model, c.options.Model), MaxTokens: q.MaxTokens, User: q.User, Allowed: q.Allowed}
 	switch {
 	case q.Prompt.Text != "":
@@ -227,8 +227,8 @@ func (c *Client) body(q workload.Request) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// send fills in the record.
-func (c *Client) send(ctx context.Context, start time.Time, body []byte, r *Record) {
+// sendRequest fills in the record.
+func (c *Client) sendRequest(ctx context.Context, start time.Time, body []byte, r *Record) {
 	var first atomic.Int64 // written by the connection's goroutine, which a timeout does not wait for
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { first.Store(int64(time.Since(start))) },
@@ -242,7 +242,7 @@ func (c *Client) send(ctx context.Context, start time.Time, body []byte, r *Reco
 	r.Sent = time.Since(start)
 	response, err := c.do(request)
 	if err != nil {
-		r.Done, r.Err = time.Since(start), cause(err)
+		r.Done, r.Err = time.Since(start), transportCause(err)
 		return
 	}
 	defer response.Body.Close()
@@ -250,9 +250,9 @@ func (c *Client) send(ctx context.Context, start time.Time, body []byte, r *Reco
 	r.FirstByte, r.Done, r.Status = time.Duration(first.Load()), time.Since(start), response.StatusCode
 	switch {
 	case err != nil:
-		r.Err = cause(err)
+		r.Err = transportCause(err)
 	case r.Status != http.StatusOK:
-		r.Err = refusal(answer)
+		r.Err = errorReason(answer)
 	default:
 		r.Err = r.readUsage(answer)
 	}
@@ -281,8 +281,8 @@ func (c *Client) do(request *http.Request) (*http.Response, error) {
 	return c.http.Do(request)
 }
 
-// cause is the part of a transport error that says what happened.
-func cause(err error) string {
+// transportCause is the part of a transport error that says what happened.
+func transportCause(err error) string {
 	var network *net.OpError
 	var request *url.Error
 	switch {
@@ -298,8 +298,8 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// refusal is the message of an OpenAI error body, or the body's beginning.
-func refusal(body []byte) string {
+// errorReason is the message of an OpenAI error body, or the body's beginning.
+func errorReason(body []byte) string {
 	var e struct {
 		Error struct {
 			Message string `json:"message"`

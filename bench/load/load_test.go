@@ -241,7 +241,7 @@ func TestPercentileIsNearestRank(t *testing.T) {
 func TestProgressShowsRateAndPercentiles(t *testing.T) {
 	p := NewProgress(&bytes.Buffer{}, 1)
 	p.done, p.failed, p.latencies = 20, 1, []time.Duration{time.Millisecond, 3 * time.Millisecond}
-	if got, want := p.describe(2*time.Second), "10.0 req/s  P50 1ms  P99 3ms  1 failed"; got != want {
+	if got, want := p.formatRates(2*time.Second), "10.0 req/s  P50 1ms  P99 3ms  1 failed"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -44,12 +44,12 @@ func (p *Progress) Observe(r Record) {
 	now := time.Now()
 	if now.Sub(p.drawn) > 200*time.Millisecond {
 		p.drawn = now
-		p.bar.Describe(p.describe(now.Sub(p.start)))
+		p.bar.Describe(p.formatRates(now.Sub(p.start)))
 	}
 	_ = p.bar.Add(1) // the terminal may be gone; the run goes on
 }
 
-func (p *Progress) describe(elapsed time.Duration) string {
+func (p *Progress) formatRates(elapsed time.Duration) string {
 	sorted := slices.Sorted(slices.Values(p.latencies))
 	text := fmt.Sprintf("%.1f req/s  P50 %s  P99 %s", float64(p.done)/elapsed.Seconds(),
 		Percentile(sorted, 50).Round(time.Millisecond), Percentile(sorted, 99).Round(time.Millisecond))

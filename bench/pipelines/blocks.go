@@ -39,9 +39,9 @@ func openBlocks(s Source) (*Study, error) {
 	list = append(list, ofPairs("dds:preset=tuned,low=%d,high=%d", 44, 32, 42, 30, 40, 26)...)
 	list = append(list, ofPairs("accmpeg:low=%d,qp=%d", 40, 30, 36, 26)...)
 	list = append(list, ofPairs("eaar:low=%d,qp=%d,objectness=0.1", 44, 32, 40, 28, 36, 24)...)
-	study, err := openQuantisers(s, vehicles(at.from, at.seconds), at.warm, 1, clips.Options{Name: "blocks", Accuracy: boxes()}, list)
+	study, err := openQuantisers(s, vehicleVideo(at.from, at.seconds), at.warm, 1, clips.Options{Name: "blocks", Accuracy: newBoxDistance()}, list)
 	if err == nil {
-		study.Variants = []Variant{{Name: "lag=0", Move: spread}, {Name: "lag=2", Lag: 2, Move: spread}}
+		study.Variants = []Variant{{Name: "lag=0", Move: spreadGradient}, {Name: "lag=2", Lag: 2, Move: spreadGradient}}
 	}
 	return study, err
 }
@@ -73,13 +73,13 @@ func ofPairs(format string, pairs ...int) (list []string) {
 	return list
 }
 
-// spread has of a network's gradient at a macroblock a part in those around it: what is there helps it, too.
-func spread(m *oneadapt.Map, _, _ int) *oneadapt.Map { return m.Spread(blocksSpread) }
+// spreadGradient has of a network's gradient at a macroblock a part in those around it: what is there helps it, too.
+func spreadGradient(m *oneadapt.Map, _, _ int) *oneadapt.Map { return m.Spread(blocksSpread) }
 
 // openQuantisers is a study of quantisers of macroblocks, against methods.
 func openQuantisers(s Source, v Video, warm int, gain float64, o clips.Options, list []string) (*Study, error) {
 	o.Frames, o.Squares, o.Knobs = blocksFrames, blocksSquares, &adapt.Blocks{QPs: []int{44, 40, 36, 32, 28, 24}}
-	p, done, err := stream(s, v, o)
+	p, done, err := newClipPipeline(s, v, o)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,10 @@ func openQuantisers(s Source, v Video, warm int, gain float64, o clips.Options, 
 		Rule: func(trade float64, from oneadapt.Config) (oneadapt.Rule, error) {
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: gain, Separable: true, Elastic: true}, p.Knobs(), from)
 		},
-		Move: spread,
+		Move: spreadGradient,
 	}
 	for _, specification := range list {
-		set, err := method(p, specification)
+		set, err := newMethodSetting(p, specification)
 		if err != nil {
 			done()
 			return nil, err
@@ -102,8 +102,8 @@ func openQuantisers(s Source, v Video, warm int, gain float64, o clips.Options, 
 	return study, nil
 }
 
-// method is a way to stream by name, with segments that are intervals.
-func method(p *clips.Pipeline, specification string) (Setting, error) {
+// newMethodSetting is a way to stream by name, with segments that are intervals.
+func newMethodSetting(p *clips.Pipeline, specification string) (Setting, error) {
 	name, settings, _ := strings.Cut(specification, ":")
 	m, err := methods.New(fmt.Sprintf("%s,frames=%d", specification, blocksFrames), methods.Learned{})
 	return Setting{name, settings, func() pipeline.Way { return &clips.Streamed{Pipeline: p, Method: m} }}, err

@@ -32,13 +32,13 @@ func openFilter(s Source) (*Study, error) {
 	return study, nil
 }
 
-// vehicles are what a dashcam sees of others on a highway, from some seconds on.
-func vehicles(from, seconds float64) Video {
+// vehicleVideo are what a dashcam sees of others on a highway, from some seconds on.
+func vehicleVideo(from, seconds float64) Video {
 	return Video{Clip: "dashcam_highway_960x540.mp4", Network: yolox, Decoder: "yolox", Camera: "fastestdet_352.onnx", Classes: []string{"car", "bus", "train", "truck"}, Found: VideoFound, From: from, Seconds: seconds}
 }
 
-// boxes is how far boxes agree, as OneAdapt's published evaluation counts them.
-func boxes() func(truth, got []videoext.Findings) float64 {
+// newBoxDistance is how far boxes agree, as OneAdapt's published evaluation counts them.
+func newBoxDistance() func(truth, got []videoext.Findings) float64 {
 	utility := oneadapt.UsualUtility()
 	utility.Threshold = VideoFound
 	return clips.Soft(utility, videoIoU)
@@ -60,7 +60,7 @@ func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools e
 		done()
 		return nil, err
 	}
-	p, err := clips.New(clips.Options{Name: name, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: boxes()})
+	p, err := clips.New(clips.Options{Name: name, Tools: tools, Clip: clip, Frames: settings.Frames, Knobs: config.Knobs, Accuracy: newBoxDistance()})
 	if err != nil {
 		done()
 		return nil, err
@@ -76,8 +76,8 @@ func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools e
 	}, nil
 }
 
-// stream makes a pipeline of a clip.
-func stream(s Source, v Video, o clips.Options) (p *clips.Pipeline, done func(), err error) {
+// newClipPipeline makes a pipeline of a clip.
+func newClipPipeline(s Source, v Video, o clips.Options) (p *clips.Pipeline, done func(), err error) {
 	if o.Clip, o.Tools, done, err = s.Video(v); err != nil {
 		return nil, nil, err
 	}

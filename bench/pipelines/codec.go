@@ -17,7 +17,7 @@ import (
 
 // openCodec is pipeline b of the dissertation's table 4.2: quantiser, resolution and B-frames of a dashcam's video.
 func openCodec(s Source) (*Study, error) {
-	study, err := openClip(s, codecSettings(), vehicles(0, 0))
+	study, err := openClip(s, codecSettings(), vehicleVideo(0, 0))
 	if err != nil {
 		return nil, err
 	}

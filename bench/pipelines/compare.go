@@ -27,7 +27,7 @@ const all = "all"
 func Compare(rows []Row) (gains []Gain) {
 	ways, order := map[[2]string][]Row{}, map[string][]string{}
 	for _, r := range rows {
-		if r.ours() {
+		if r.isOneAdapt() {
 			continue
 		}
 		for _, way := range []string{r.Way, all} {
@@ -39,27 +39,27 @@ func Compare(rows []Row) (gains []Gain) {
 		}
 	}
 	for _, r := range rows {
-		if !r.ours() {
+		if !r.isOneAdapt() {
 			continue
 		}
 		setting := strings.TrimSpace(strings.TrimPrefix(r.Way, OneAdapt) + " " + r.Setting)
 		for _, way := range append(slices.Clone(order[r.Pipeline]), all) {
-			f := front(ways[[2]string{r.Pipeline, way}])
+			f := paretoFront(ways[[2]string{r.Pipeline, way}])
 			gains = append(gains, Gain{r.Pipeline, setting, way, 1 - r.Cost/costAt(f, r.Accuracy), r.Accuracy - accuracyAt(f, r.Cost)})
 		}
 	}
 	return gains
 }
 
-// front are the rows that no other is better than in both, nor a stream that is partly sent by each of two others, from the cheapest on.
-func front(rows []Row) (best []Row) {
+// paretoFront are the rows that no other is better than in both, nor a stream that is partly sent by each of two others, from the cheapest on.
+func paretoFront(rows []Row) (best []Row) {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(b.Accuracy, a.Accuracy)) })
 	for _, r := range rows {
 		if n := len(best); n > 0 && r.Accuracy <= best[n-1].Accuracy {
 			continue
 		}
-		for n := len(best); n > 1 && below(&best[n-2], &best[n-1], &r); n-- {
+		for n := len(best); n > 1 && isBelowLine(&best[n-2], &best[n-1], &r); n-- {
 			best = best[:n-1]
 		}
 		best = append(best, r)
@@ -67,8 +67,8 @@ func front(rows []Row) (best []Row) {
 	return best
 }
 
-// below says that a row is not above the line between two others.
-func below(from, r, to *Row) bool {
+// isBelowLine says that a row is not above the line between two others.
+func isBelowLine(from, r, to *Row) bool {
 	return (r.Accuracy-from.Accuracy)*(to.Cost-from.Cost) <= (to.Accuracy-from.Accuracy)*(r.Cost-from.Cost)
 }
 
@@ -132,18 +132,18 @@ func Print(w io.Writer, rows []Row, gains []Gain, findings []Findings) error {
 	}
 	fmt.Fprintln(out, "\npipeline\toneadapt\tagainst\tresource saved at equal accuracy\taccuracy above at equal resource")
 	for _, g := range gains {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", g.Pipeline, g.Setting, g.Way, known("%.0f %%", 100*g.Saved), known("%+.3f", g.Above))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", g.Pipeline, g.Setting, g.Way, formatKnown("%.0f %%", 100*g.Saved), formatKnown("%+.3f", g.Above))
 	}
 	fmt.Fprintln(out, "\npipeline\tcosine\tpooled\tof\tintervals to converge\tworst\tnever\tto do equally well\tworst\tnever")
 	for _, f := range findings {
 		fmt.Fprintf(out, "%s\t%.3f\t%.3f\t%d\t%s\t%d\t%d of %d\t%s\t%d\t%d of %d\n", f.Pipeline, f.Cosine, f.Pooled, f.Sample,
-			known("%.1f", f.Converged), f.ConvergedWorst, f.Never, f.Beginnings, known("%.1f", f.Even), f.EvenWorst, f.EvenNever, f.Beginnings)
+			formatKnown("%.1f", f.Converged), f.ConvergedWorst, f.Never, f.Beginnings, formatKnown("%.1f", f.Even), f.EvenWorst, f.EvenNever, f.Beginnings)
 	}
 	return out.Flush()
 }
 
-// known is a number, or a dash where it cannot be told.
-func known(format string, v float64) string {
+// formatKnown is a number, or a dash where it cannot be told.
+func formatKnown(format string, v float64) string {
 	if math.IsNaN(v) {
 		return "-"
 	}

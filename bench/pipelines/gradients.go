@@ -39,14 +39,14 @@ const (
 // Find looks at a study's gradients.
 func Find(s *Study, lab *pipeline.Lab) (f Findings, err error) {
 	f.Pipeline = s.Name()
-	if err := f.align(s, lab); err != nil {
+	if err := f.compareGradients(s, lab); err != nil {
 		return f, err
 	}
-	return f, f.converge(s, lab)
+	return f, f.measureConvergence(s, lab)
 }
 
-// align takes gradients at random configurations.
-func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
+// compareGradients takes gradients at random configurations.
+func (f *Findings) compareGradients(s *Study, lab *pipeline.Lab) error {
 	r := rand.New(rand.NewPCG(1, 1))
 	var allAccuracies, allOutputs []float64
 	sum, n := 0.0, 0
@@ -71,31 +71,31 @@ func (f *Findings) align(s *Study, lab *pipeline.Lab) error {
 	return nil
 }
 
-// converge runs from both ends of all knobs, from several intervals on.
-func (f *Findings) converge(s *Study, lab *pipeline.Lab) error {
+// measureConvergence runs from both ends of all knobs, from several intervals on.
+func (f *Findings) measureConvergence(s *Study, lab *pipeline.Lab) error {
 	trade := s.Trades[len(s.Trades)/2]
 	patience := cmp.Or(s.Patience, patience)
-	for _, from := range starts(s.Intervals(), patience) {
+	for _, from := range startIntervals(s.Intervals(), patience) {
 		to := min(from+patience, s.Intervals())
-		up, err := lab.Part(s.way(s.usual(), trade, oneadapt.Cheapest(s.Knobs())), from, to)
+		up, err := lab.Part(s.adaptiveWay(s.usualVariant(), trade, oneadapt.Cheapest(s.Knobs())), from, to)
 		if err != nil {
 			return err
 		}
-		down, err := lab.Part(s.way(s.usual(), trade, oneadapt.Dearest(s.Knobs())), from, to)
+		down, err := lab.Part(s.adaptiveWay(s.usualVariant(), trade, oneadapt.Dearest(s.Knobs())), from, to)
 		if err != nil {
 			return err
 		}
 		f.Beginnings++
-		count(meet(s.Knobs(), up, down), &f.Converged, &f.ConvergedWorst, &f.Never)
-		count(even(trade, up, down), &f.Even, &f.EvenWorst, &f.EvenNever)
+		countConvergence(meetInterval(s.Knobs(), up, down), &f.Converged, &f.ConvergedWorst, &f.Never)
+		countConvergence(evenInterval(trade, up, down), &f.Even, &f.EvenWorst, &f.EvenNever)
 	}
 	f.Converged /= float64(f.Beginnings - f.Never)
 	f.Even /= float64(f.Beginnings - f.EvenNever)
 	return nil
 }
 
-// count adds up how long something took; below 0: it never came.
-func count(n int, sum *float64, worst, never *int) {
+// countConvergence adds up how long something took; below 0: it never came.
+func countConvergence(n int, sum *float64, worst, never *int) {
 	if n < 0 {
 		*never++
 		return
@@ -104,9 +104,9 @@ func count(n int, sum *float64, worst, never *int) {
 	*worst = max(*worst, n)
 }
 
-// starts are the intervals that beginnings are in: as many as are wanted, or as there are with as much behind each as patience has. A stream that is too short for
+// startIntervals are the intervals that beginnings are in: as many as are wanted, or as there are with as much behind each as patience has. A stream that is too short for
 // two has one.
-func starts(intervals, patience int) (all []int) {
+func startIntervals(intervals, patience int) (all []int) {
 	last := max(intervals-patience, 0)
 	n := min(beginnings, last+1)
 	for i := range n {
@@ -115,8 +115,8 @@ func starts(intervals, patience int) (all []int) {
 	return all
 }
 
-// meet is the first interval in which two runs agree, to a setting a knob in the mean; -1: none.
-func meet(knobs []oneadapt.Knob, a, b []pipeline.Step) int {
+// meetInterval is the first interval in which two runs agree, to a setting a knob in the mean; -1: none.
+func meetInterval(knobs []oneadapt.Knob, a, b []pipeline.Step) int {
 	for t := range a {
 		apart := 0
 		for i := range knobs {
@@ -134,8 +134,8 @@ const (
 	stay = 3    // intervals
 )
 
-// even is the first interval of some in which two runs are about equally good, by accuracy less trade x cost; -1: none.
-func even(trade float64, a, b []pipeline.Step) int {
+// evenInterval is the first interval of some in which two runs are about equally good, by accuracy less trade x cost; -1: none.
+func evenInterval(trade float64, a, b []pipeline.Step) int {
 	good := func(s *pipeline.Step) float64 { return s.Accuracy - trade*s.Cost }
 	for t, held := 0, 0; t < len(a); t++ {
 		if held++; math.Abs(good(&a[t])-good(&b[t])) > near {

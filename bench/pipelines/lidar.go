@@ -49,7 +49,7 @@ func newLiDAR(s Source, gradients int) (*Study, error) {
 	p := lidar.New(network, o)
 	return &Study{
 		Pipeline:  p,
-		Baselines: regions(p.Knobs()),
+		Baselines: regionSettings(p.Knobs()),
 		Trades:    []float64{0.1, 0.2, 0.4, 0.8, 1.6},
 		Rule: func(trade float64, from oneadapt.Config) (oneadapt.Rule, error) {
 			return oneadapt.NewAscent(oneadapt.Ascent{Rate: 0.5, Weight: trade, Gain: lidarGain, Separable: true, Elastic: true}, p.Knobs(), from)
@@ -63,8 +63,8 @@ func newLiDAR(s Source, gradients int) (*Study, error) {
 	}, nil
 }
 
-// regions send all points of blocks with cars, or most of them, and few of others.
-func regions(knobs []oneadapt.Knob) (all []Setting) {
+// regionSettings send all points of blocks with cars, or most of them, and few of others.
+func regionSettings(knobs []oneadapt.Knob) (all []Setting) {
 	most := len(knobs[0].Places) - 1
 	for _, inside := range []int{most, most - 1, most - 2} {
 		for outside := range inside {

@@ -124,14 +124,14 @@ type Row struct {
 // OneAdapt is the way whose gain is told, and what names of its variants begin with.
 const OneAdapt = "oneadapt"
 
-// ours says that a row is OneAdapt's.
-func (r *Row) ours() bool { return strings.HasPrefix(r.Way, OneAdapt) }
+// isOneAdapt says that a row is OneAdapt's.
+func (r *Row) isOneAdapt() bool { return strings.HasPrefix(r.Way, OneAdapt) }
 
-// usual has gradients of the interval before.
-func (s *Study) usual() Variant { return Variant{Lag: 1, Move: s.Move} }
+// usualVariant has gradients of the interval before.
+func (s *Study) usualVariant() Variant { return Variant{Lag: 1, Move: s.Move} }
 
-// way runs a study's rule.
-func (s *Study) way(v Variant, trade float64, from oneadapt.Config) pipeline.Way {
+// adaptiveWay runs a study's rule.
+func (s *Study) adaptiveWay(v Variant, trade float64, from oneadapt.Config) pipeline.Way {
 	o := oneadapt.Usual()
 	o.Ahead = s.Ahead
 	if s.Sees {
@@ -143,15 +143,15 @@ func (s *Study) way(v Variant, trade float64, from oneadapt.Config) pipeline.Way
 // settings are all that is run.
 func (s *Study) settings() []Setting {
 	all := slices.Concat(Uniform(s.Knobs()), s.Baselines)
-	for _, v := range append([]Variant{s.usual()}, s.Variants...) {
+	for _, v := range append([]Variant{s.usualVariant()}, s.Variants...) {
 		name := strings.TrimSpace(OneAdapt + " " + v.Name)
 		for _, trade := range s.Trades {
-			all = append(all, Setting{name, fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.way(v, trade, oneadapt.Dearest(s.Knobs())) }})
+			all = append(all, Setting{name, fmt.Sprintf("trade=%g", trade), func() pipeline.Way { return s.adaptiveWay(v, trade, oneadapt.Dearest(s.Knobs())) }})
 			if s.Known == nil {
 				continue
 			}
 			from := pipeline.Goal{Weight: trade}.Best(s.Known)
-			all = append(all, Setting{name, fmt.Sprintf("trade=%g,begun=known", trade), func() pipeline.Way { return s.way(v, trade, from) }})
+			all = append(all, Setting{name, fmt.Sprintf("trade=%g,begun=known", trade), func() pipeline.Way { return s.adaptiveWay(v, trade, from) }})
 		}
 	}
 	return all

@@ -119,7 +119,7 @@ func TestCompare(t *testing.T) {
 // TestStarts: beginnings differ, and each has as many intervals behind it as there is patience for, if the stream is that long.
 func TestStarts(t *testing.T) {
 	for intervals, want := range map[int][]int{8: {0}, 15: {0}, 16: {0, 1}, 18: {0, 1, 2, 3}, 60: {0, 5, 10, 15, 20, 25, 30, 35, 40, 45}, 25: {0, 1, 2, 3, 4, 5, 6, 7, 8, 10}} {
-		if got := starts(intervals, patience); !slices.Equal(got, want) {
+		if got := startIntervals(intervals, patience); !slices.Equal(got, want) {
 			t.Errorf("%d intervals: %v, want %v", intervals, got, want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestEven(t *testing.T) {
 		other []pipeline.Step
 		want  int
 	}{{0, flat, 0}, {0, steps(0.6, 0.54, 0.5, 0.6, 0.47, 0.5), -1}, {0, steps(0.6, 0.6, 0.54, 0.5, 0.46, 0.9), 2}, {0.5, steps(0.9, 0.2, 0.6, 0.7, 0.8, 0.9), 0}} {
-		if got := even(test.trade, flat, test.other); got != test.want {
+		if got := evenInterval(test.trade, flat, test.other); got != test.want {
 			t.Errorf("%v: %d, want %d", test.other, got, test.want)
 		}
 	}

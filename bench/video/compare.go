@@ -18,11 +18,11 @@ type Resource struct {
 // Resources are those that pipelines save.
 var Resources = []Resource{
 	{"bytes", func(r *Row) float64 { return float64(r.Container) }},
-	{"frames", (*Row).frames},
+	{"frames", (*Row).inspectedFrames},
 }
 
-// frames are those that the server's network has looked at, and as many as gradients took the device's time of.
-func (r *Row) frames() float64 {
+// inspectedFrames are those that the server's network has looked at, and as many as gradients took the device's time of.
+func (r *Row) inspectedFrames() float64 {
 	looking := r.Server - r.GradientTime
 	if looking <= 0 {
 		return float64(r.Looks)
@@ -33,9 +33,9 @@ func (r *Row) frames() float64 {
 // measure is what results are judged by.
 type measure struct{ f1, cost func(*Row) float64 }
 
-// front are a baseline's results of which none is dearer and not better, the cheapest first: cost over F1 of a baseline whose settings are chosen
+// paretoFront are a baseline's results of which none is dearer and not better, the cheapest first: cost over F1 of a baseline whose settings are chosen
 // afterwards.
-func (m measure) front(rows []Row) (all []Row) {
+func (m measure) paretoFront(rows []Row) (all []Row) {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(m.cost(&a), m.cost(&b)) })
 	for i := range rows {
@@ -78,11 +78,11 @@ func (m measure) f1At(front []Row, cost float64) float64 {
 	return math.NaN()
 }
 
-// plain are the results of plain H.264 on a clip, over a link that carries all at once.
-func plain(rows []Row, clip string) []Row { return by("mpeg", rows, clip) }
+// plainRows are the results of plain H.264 on a clip, over a link that carries all at once.
+func plainRows(rows []Row, clip string) []Row { return methodRows("mpeg", rows, clip) }
 
-// by are the results of a method on a clip, over a link that carries all at once.
-func by(method string, rows []Row, clip string) []Row {
+// methodRows are the results of a method on a clip, over a link that carries all at once.
+func methodRows(method string, rows []Row, clip string) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Clip != clip || r.Method != method || r.Link != "" })
 }
 
@@ -98,7 +98,7 @@ type gain struct {
 }
 
 func (m measure) gainOf(rows, base []Row) (g gain) {
-	best := m.front(base)
+	best := m.paretoFront(base)
 	logs, n := 0.0, 0
 	for i := range rows {
 		r := &rows[i]
@@ -130,14 +130,14 @@ func Compare(w io.Writer, rows []Row, cost Resource, against []string) error {
 		if r.Method == against[0] || r.Link != "" {
 			continue
 		}
-		base, key := by(against[0], rows, r.Clip), [2]string{r.Clip, r.family()}
+		base, key := methodRows(against[0], rows, r.Clip), [2]string{r.Clip, r.chartFamily()}
 		if families[key] == nil {
 			order = append(order, key)
 		}
 		families[key] = append(families[key], *r)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%.0f", r.Clip, r.Method, r.Setting, cost.of(r))
 		for _, m := range measures {
-			best := m.front(base)
+			best := m.paretoFront(base)
 			fmt.Fprintf(out, "\t%.3f\t%s\t%s", m.f1(r), signed(m.f1(r)-m.f1At(best, m.cost(r))), percent(m.cost(r)/m.costAt(best, m.f1(r))))
 		}
 		fmt.Fprintln(out)
@@ -148,7 +148,7 @@ func Compare(w io.Writer, rows []Row, cost Resource, against []string) error {
 		}
 		fmt.Fprintf(out, "\nmeans against %s\tfamily\tsettings\tF1 (DDS)%s\tF1 (OneAdapt)%s\n", method, heads, heads)
 		for _, key := range order {
-			if base := by(method, rows, key[0]); len(base) > 0 && families[key][0].Method != method {
+			if base := methodRows(method, rows, key[0]); len(base) > 0 && families[key][0].Method != method {
 				compareFamily(out, key, families[key], base, measures)
 			}
 		}

@@ -14,7 +14,7 @@ func TestCompare(t *testing.T) {
 	}
 	rows := []Row{mpeg(1000, 0.5), mpeg(4000, 0.7), mpeg(2000, 0.4), {Clip: "a", Method: "dds", Setting: "low=1", Container: 1000, F1DDS: 0.6, F1OneAdapt: 0.8}, {Clip: "a", Method: "dds", Setting: "low=2", Container: 4000, F1DDS: 0.6, F1OneAdapt: 0.6}, {Clip: "b", Method: "mpeg", Container: 1, F1DDS: 1}, {Clip: "a", Method: "awstream", Container: 2000, F1DDS: 0.6, F1OneAdapt: 0.5}}
 	m := measure{byDDS, Resources[0].of}
-	best := m.front(rows[:3])
+	best := m.paretoFront(rows[:3])
 	if len(best) != 2 || math.Abs(m.costAt(best, 0.6)-2000) > 1e-6 || math.Abs(m.f1At(best, 2000)-0.6) > 1e-9 || m.f1At(best, 9000) != 0.7 || m.costAt(best, 0.1) != 1000 {
 		t.Errorf("%+v, %v, %v", best, m.costAt(best, 0.6), m.f1At(best, 2000))
 	}

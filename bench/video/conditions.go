@@ -23,11 +23,11 @@ func drawDensity(rows []Row, dir string) error {
 	})
 	for _, name := range order {
 		families := map[string][]Row{}
-		for _, r := range by("dds", parts[name], name) {
-			families[r.family()] = append(families[r.family()], r)
+		for _, r := range methodRows("dds", parts[name], name) {
+			families[r.chartFamily()] = append(families[r.chartFamily()], r)
 		}
 		for _, family := range slices.Sorted(maps.Keys(families)) {
-			if g := judged.gainOf(families[family], plain(parts[name], name)); g.settings > 0 {
+			if g := judged.gainOf(families[family], plainRows(parts[name], name)); g.settings > 0 {
 				c.Add(family, parts[name][0].Objects, g.f1)
 			}
 		}
@@ -53,7 +53,7 @@ func drawVarying(rows []Row, clip, dir string) error {
 		if !ok {
 			continue
 		}
-		p := point{r.family(), deviation}
+		p := point{r.chartFamily(), deviation}
 		if _, known := sums[p]; !known {
 			points = append(points, p)
 		}

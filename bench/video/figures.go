@@ -19,8 +19,8 @@ func Unlimited() Network { return Network{Trace: link.Unlimited(), RTT: 100e6} }
 // swept are settings by which a family of settings is one line from few bytes to many.
 var swept = []string{"qp", "low", "high", "budget", "threshold", "share", "lambda", "frames"}
 
-// family is the line of a chart that a row belongs to: its method, and what its settings are beside those that are swept.
-func (r *Row) family() string {
+// chartFamily is the line of a chart that a row belongs to: its method, and what its settings are beside those that are swept.
+func (r *Row) chartFamily() string {
 	name := r.Method
 	for setting := range strings.SplitSeq(r.Setting, ",") {
 		if key, value, _ := strings.Cut(setting, "="); key != "" && !slices.Contains(swept, key) {
@@ -79,7 +79,7 @@ func drawAccuracy(rows []Row, cost Resource, clip, dir string) error {
 	} {
 		c := figures.Chart{Title: title + clip, X: x, Y: rule.y, LogX: true, Near: true}
 		for i := range rows {
-			c.Add(rows[i].family(), cost.of(&rows[i])/whole(&rows[i]), rule.f1(rows[i]))
+			c.Add(rows[i].chartFamily(), cost.of(&rows[i])/whole(&rows[i]), rule.f1(rows[i]))
 		}
 		if err := c.Write(filepath.Join(dir, fmt.Sprintf("video-accuracy-%s-%s.svg", rule.name, clip))); err != nil {
 			return err

@@ -45,7 +45,7 @@ func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules)
 		}
 		segment[0] = math.Inf(1) // it is sent in any case
 		p.Learn(segment, thresholds, func(sent []int) float64 {
-			f1, _ := r.f1(truth[from:to], held(truth[from:to], sent))
+			f1, _ := r.f1Scores(truth[from:to], heldFindings(truth[from:to], sent))
 			return f1
 		})
 	}
@@ -55,8 +55,8 @@ func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules)
 	return p, nil
 }
 
-// held is what is known of each frame when only some are looked at, of which 0 is one: that of the last one.
-func held(all []videoext.Findings, sent []int) []videoext.Findings {
+// heldFindings is what is known of each frame when only some are looked at, of which 0 is one: that of the last one.
+func heldFindings(all []videoext.Findings, sent []int) []videoext.Findings {
 	known := make([]videoext.Findings, len(all))
 	for i := range known {
 		if len(sent) > 1 && sent[1] == i {

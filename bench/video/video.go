@@ -39,7 +39,7 @@ var columns = []string{
 	"looks", "gradients", "gradient_device_s", "feedback_bytes", "encodes", "link",
 }
 
-func (r *Row) record() []string {
+func (r *Row) csvRecord() []string {
 	f1 := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 	return []string{
@@ -56,7 +56,7 @@ func Write(w io.Writer, rows []Row) error {
 		return err
 	}
 	for i := range rows {
-		if err := out.Write(rows[i].record()); err != nil {
+		if err := out.Write(rows[i].csvRecord()); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func Published(found, largest float32) Rules {
 	return r
 }
 
-func (r *Rules) f1(truth, found []videoext.Findings) (float64, float64) {
+func (r *Rules) f1Scores(truth, found []videoext.Findings) (float64, float64) {
 	if len(truth) > 0 && truth[0].Mask != nil {
 		iou := accuracy.MeanIoU(truth, found)
 		return iou, iou
@@ -126,7 +126,7 @@ type Network struct {
 	RTT   time.Duration
 }
 
-func (n *Network) link() *link.Link { return link.New(n.Trace, n.Burst, n.RTT) }
+func (n *Network) newLink() *link.Link { return link.New(n.Trace, n.Burst, n.RTT) }
 
 // Measure runs a method on a lab's clip.
 func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error) {
@@ -134,12 +134,12 @@ func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error)
 	if err != nil {
 		return Row{}, err
 	}
-	out, err := lab.Run(m, n.link())
+	out, err := lab.Run(m, n.newLink())
 	if err != nil {
 		return Row{}, err
 	}
 	row := Row{Clip: lab.Clip().Name, Method: m.Name, Setting: m.Setting, Original: lab.Clip().Bytes}
-	row.F1DDS, row.F1OneAdapt = r.f1(truth, out.Found)
+	row.F1DDS, row.F1OneAdapt = r.f1Scores(truth, out.Found)
 	row.NAL, row.Container = out.NAL, out.Container
 	row.Delay, row.Camera, row.Server = out.Delay, out.CameraTime, out.ServerTime
 	row.Looks, row.Gradients, row.GradientTime, row.Feedback, row.Encodes = out.Looks, out.Gradients, out.GradientTime, out.Feedback, out.Encodes

@@ -45,7 +45,7 @@ func Poisson(requests []Request, rate float64, rng *rand.Rand) {
 	}
 }
 
-func (a Arrivals) schedule(sessions [][]Request, rng *rand.Rand) []Request {
+func (a Arrivals) scheduleSessions(sessions [][]Request, rng *rand.Rand) []Request {
 	if !a.Sessions && math.IsInf(a.Rate, 1) {
 		return interleave(sessions)
 	}

@@ -104,11 +104,11 @@ func parseLine(text []byte) (Request, error) {
 	}
 	q.At = time.Duration(math.Round(*l.At * 1e9))
 	var err error
-	q.Prompt, err = l.prompt()
+	q.Prompt, err = l.parsePrompt()
 	return q, err
 }
 
-func (l *traceLine) prompt() (Prompt, error) {
+func (l *traceLine) parsePrompt() (Prompt, error) {
 	if (len(l.Prompt) > 0) == (l.Shape != nil) {
 		return Prompt{}, errors.New(`one of "prompt" and "shape" is needed`)
 	}

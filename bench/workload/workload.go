@@ -68,7 +68,7 @@ const (
 // TokenIDs makes the prompt's token ids, each drawn evenly from the vocabulary.
 func (s Shape) TokenIDs(v Vocabulary) []engine.TokenID {
 	ids := make([]engine.TokenID, 0, s.Len())
-	s.draw(int(v.High-v.Low), func(i int) { ids = append(ids, v.Low+engine.TokenID(i)) })
+	s.drawTokens(int(v.High-v.Low), func(i int) { ids = append(ids, v.Low+engine.TokenID(i)) })
 	return ids
 }
 
@@ -76,7 +76,7 @@ func (s Shape) TokenIDs(v Vocabulary) []engine.TokenID {
 // one token each.
 func (s Shape) Words() string {
 	var b strings.Builder
-	s.draw(len(words), func(i int) {
+	s.drawTokens(len(words), func(i int) {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
@@ -85,7 +85,7 @@ func (s Shape) Words() string {
 	return b.String()
 }
 
-func (s Shape) draw(n int, each func(int)) {
+func (s Shape) drawTokens(n int, each func(int)) {
 	for _, part := range []struct {
 		stream, name uint64
 		tokens       int
@@ -197,5 +197,5 @@ func (s Spec) Generate(a Arrivals, seed uint64) ([]Request, error) {
 			})
 		}
 	}
-	return a.schedule(sessions, rand.New(rand.NewPCG(seed, 2))), nil
+	return a.scheduleSessions(sessions, rand.New(rand.NewPCG(seed, 2))), nil
 }

@@ -61,7 +61,7 @@ func (p *printer) event(e camera.Event) {
 		fmt.Fprintf(p.news, "not done: %v\n", e.Err)
 	case camera.Finished:
 		if p.line != nil {
-			p.segment(e)
+			p.printSegment(e)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func lineOf(e camera.Event) event {
 	return event{}
 }
 
-func (p *printer) segment(e camera.Finished) {
+func (p *printer) printSegment(e camera.Finished) {
 	kbits := func(bytes int) float64 { return float64(bytes) * 8 / 1000 / float64(e.Frames) * p.rate }
 	link := ""
 	if e.Bandwidth > 0 {
@@ -101,7 +101,7 @@ type share struct {
 	time time.Duration
 }
 
-func (p *printer) totals(t *camera.Totals) {
+func (p *printer) printTotals(t *camera.Totals) {
 	shares := []share{
 		{"decode", t.Times.Decode}, {"scale", t.Times.Scale}, {"encode_a", t.Times.EncodeA}, {"encode_b", t.Times.EncodeB}, {"detect", t.Times.Detect}, {"measure", t.Times.Measure}, {"track", t.Times.Track},
 		{"try", t.Times.Try},

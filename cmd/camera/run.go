@@ -122,11 +122,11 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program
-	dial, err := f.dial()
+	dial, err := f.newLinkDialer()
 	if err != nil {
 		return err
 	}
-	c, err := f.config(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key, Dial: dial})
+	c, err := f.openConfig(ctx, &camera.Server{URL: f.server, Stream: f.stream, Key: key, Dial: dial})
 	if err != nil {
 		return err
 	}
@@ -141,12 +141,12 @@ func streamSource(ctx context.Context, f *runFlags) error {
 	p := newPrinter(f.json, c.Rate)
 	c.Observe = p.event
 	totals, err := camera.Run(ctx, *c)
-	p.totals(&totals)
+	p.printTotals(&totals)
 	return err
 }
 
-// dial is how connections over the link are made; nil: there is no other link than that to the server.
-func (f *runFlags) dial() (func(ctx context.Context, network, address string) (net.Conn, error), error) {
+// newLinkDialer is how connections over the link are made; nil: there is no other link than that to the server.
+func (f *runFlags) newLinkDialer() (func(ctx context.Context, network, address string) (net.Conn, error), error) {
 	if f.bandwidth == "" && f.rtt == 0 {
 		return nil, nil
 	}
@@ -160,8 +160,8 @@ func (f *runFlags) dial() (func(ctx context.Context, network, address string) (n
 	return shaper.New(trace, f.rtt).Dial((&net.Dialer{Timeout: camera.DialTimeout}).DialContext), nil
 }
 
-// config opens the source for what it says of itself.
-func (f *runFlags) config(ctx context.Context, server *camera.Server) (*camera.Config, error) {
+// openConfig opens the source for what it says of itself.
+func (f *runFlags) openConfig(ctx context.Context, server *camera.Server) (*camera.Config, error) {
 	open := func(ctx context.Context) (*ffmpeg.Clip, error) {
 		return ffmpeg.Open(ctx, f.source, ffmpeg.Options{Rate: f.rate})
 	}

@@ -53,8 +53,8 @@ func exitCode(err error) int {
 	return cli.ExitFailure
 }
 
-// execute runs the command that the arguments name. What fails before it starts is an error of usage.
-func execute(root *cobra.Command) error {
+// executeCommand runs the command that the arguments name. What fails before it starts is an error of usage.
+func executeCommand(root *cobra.Command) error {
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	command, err := root.ExecuteC()

@@ -80,7 +80,7 @@ func TestLoopback(t *testing.T) {
 	for host, want := range map[string]string{
 		"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "127.0.0.2": "127.0.0.2", "example.org": "example.org",
 	} {
-		if got := loopback(host); got != want {
+		if got := loopbackAddress(host); got != want {
 			t.Errorf("%q: %q, want %q", host, got, want)
 		}
 	}

@@ -25,14 +25,14 @@ func newHealthcheckCommand() *cobra.Command {
 		Example: "  prefillonly healthcheck --port 8000",
 		Args:    cobra.NoArgs,
 	}, config.Probe, func(cfg *config.Config, _ *zap.Logger) error {
-		return probe(cfg, "/health")
+		return probeFrontend(cfg, "/health")
 	})
 }
 
-// probe asks the frontend on this host; an answer other than 200 is an error.
-func probe(cfg *config.Config, path string) error {
+// probeFrontend asks the frontend on this host; an answer other than 200 is an error.
+func probeFrontend(cfg *config.Config, path string) error {
 	client := http.Client{Timeout: probeTimeout}
-	response, err := client.Get("http://" + net.JoinHostPort(loopback(cfg.Host), strconv.Itoa(cfg.Port)) + path)
+	response, err := client.Get("http://" + net.JoinHostPort(loopbackAddress(cfg.Host), strconv.Itoa(cfg.Port)) + path)
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func probe(cfg *config.Config, path string) error {
 	return nil
 }
 
-// loopback is the address of this host at which a server on all its addresses answers, others unchanged. It is a number:
+// loopbackAddress is the address of this host at which a server on all its addresses answers, others unchanged. It is a number:
 // an image need not know localhost.
-func loopback(host string) string {
+func loopbackAddress(host string) string {
 	switch ip := net.ParseIP(host); {
 	case host == "" || ip != nil && ip.IsUnspecified() && ip.To4() != nil:
 		return "127.0.0.1"

@@ -23,7 +23,7 @@ var openRunner = roles.OpenRunner
 
 func main() {
 	supervise.Watch()
-	if err := execute(newRootCommand()); err != nil {
+	if err := executeCommand(newRootCommand()); err != nil {
 		fmt.Fprintln(os.Stderr, "prefillonly:", err)
 		os.Exit(exitCode(err))
 	}

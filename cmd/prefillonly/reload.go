@@ -38,8 +38,8 @@ func reloadServer(s settings.Settings, given *config.Config, log *zap.Logger) bo
 	return true
 }
 
-// hangups passes SIGHUP on until stop. From a terminal that is gone it is a wish to end, as it is to other programs.
-func hangups(reload <-chan os.Signal, signals chan<- os.Signal, stop <-chan struct{}) {
+// forwardHangups passes SIGHUP on until stop. From a terminal that is gone it is a wish to end, as it is to other programs.
+func forwardHangups(reload <-chan os.Signal, signals chan<- os.Signal, stop <-chan struct{}) {
 	attached := hasTerminal()
 	for {
 		select {

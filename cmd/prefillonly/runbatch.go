@@ -119,15 +119,15 @@ func superviseBatch(cfg *config.Config, files batchFiles, log *zap.Logger) error
 // answerFile answers the file's lines.
 func answerFile(cfg *config.Config, files batchFiles, log *zap.Logger) error {
 	return roles.ServeLines(cfg, roles.DefaultName("run-batch"), log, func(ctx context.Context, l *roles.Lines) error {
-		if err := files.answer(ctx, l, log); err != nil {
+		if err := files.answerLines(ctx, l, log); err != nil {
 			return cli.Exit(cli.ExitConfig, err)
 		}
 		return nil
 	})
 }
 
-// answer keeps answers in the partial file, which becomes the output file when it is whole.
-func (b batchFiles) answer(ctx context.Context, l *roles.Lines, log *zap.Logger) error {
+// answerLines keeps answers in the partial file, which becomes the output file when it is whole.
+func (b batchFiles) answerLines(ctx context.Context, l *roles.Lines, log *zap.Logger) error {
 	input, err := regular.Open(b.input)
 	if err != nil {
 		return err
@@ -159,12 +159,12 @@ func (b batchFiles) run(ctx context.Context, l *roles.Lines, input *os.File, jou
 	p := newProgress(totals, log)
 	defer p.stop()
 	run := &runner.Run{
-		Input: input, Rules: l.Rules, Done: done, Room: l.Room, Ask: l.Ask(apikey.Owner{}), Waits: p.waits,
+		Input: input, Rules: l.Rules, Done: done, Room: l.Room, Ask: l.Ask(apikey.Owner{}), Waits: p.noteWait,
 		Keep: func(_ *batch.Line, answer []byte, ok bool) error {
 			if err := journal.Append(answer); err != nil {
 				return err
 			}
-			p.add(ok)
+			p.addAnswer(ok)
 			return nil
 		},
 	}
@@ -224,7 +224,7 @@ func newProgress(t batch.Totals, log *zap.Logger) *progress {
 	return p
 }
 
-func (p *progress) add(ok bool) {
+func (p *progress) addAnswer(ok bool) {
 	p.answered.Add(1)
 	if !ok {
 		p.failed.Add(1)
@@ -234,8 +234,8 @@ func (p *progress) add(ok bool) {
 	}
 }
 
-// waits notes why a line waits.
-func (p *progress) waits(r *batch.Reply) {
+// noteWait notes why a line waits.
+func (p *progress) noteWait(r *batch.Reply) {
 	reason := fmt.Sprintf("%d %.300s", r.Status, r.Body)
 	p.reason.Store(&reason)
 }

@@ -106,6 +106,6 @@ func runServe(s settings.Settings, log *zap.Logger) error {
 	g.Reread = func() bool { return reloadServer(s, &given, log) }
 	stop := make(chan struct{})
 	defer close(stop)
-	go hangups(s.Reload, signals, stop) // ends with stop
+	go forwardHangups(s.Reload, signals, stop) // ends with stop
 	return g.Run(signals)
 }

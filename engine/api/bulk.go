@@ -41,9 +41,9 @@ func decodeBulk(body []byte, into any) bool {
 // findList is where the list begins that an object has under a key; -1 where there is none. In what is no valid JSON it may
 // be anywhere, but where a value would stand if the bytes before it are the beginning of an object.
 func findList(body []byte, key string) int {
-	for name, value := range members(body) {
+	for name, value := range objectMembers(body) {
 		if string(name[1:len(name)-1]) == key {
-			if has(body, value, '[') {
+			if hasByteAt(body, value, '[') {
 				return value
 			}
 			return -1
@@ -52,25 +52,25 @@ func findList(body []byte, key string) int {
 	return -1
 }
 
-// members are the keys of the object that body begins with, as they are written, and where their values begin.
-func members(body []byte) iter.Seq2[[]byte, int] {
+// objectMembers are the keys of the object that body begins with, as they are written, and where their values begin.
+func objectMembers(body []byte) iter.Seq2[[]byte, int] {
 	return func(yield func(quoted []byte, value int) bool) {
 		at := afterSpace(body, 0)
-		if !has(body, at, '{') {
+		if !hasByteAt(body, at, '{') {
 			return
 		}
 		for {
 			name := afterSpace(body, at+1)
 			end := endOfValue(body, name)
 			colon := afterSpace(body, end)
-			if !has(body, name, '"') || !has(body, colon, ':') {
+			if !hasByteAt(body, name, '"') || !hasByteAt(body, colon, ':') {
 				return
 			}
 			value := afterSpace(body, colon+1)
 			if !yield(body[name:end], value) {
 				return
 			}
-			if at = afterSpace(body, endOfValue(body, value)); !has(body, at, ',') {
+			if at = afterSpace(body, endOfValue(body, value)); !hasByteAt(body, at, ',') {
 				return
 			}
 		}
@@ -80,15 +80,15 @@ func members(body []byte) iter.Seq2[[]byte, int] {
 // Keys are those of the object that a body is.
 func Keys(body []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for quoted := range members(body) {
-			if !yield(string(unescaped(quoted))) {
+		for quoted := range objectMembers(body) {
+			if !yield(string(unescapeKey(quoted))) {
 				return
 			}
 		}
 	}
 }
 
-func has(b []byte, at int, c byte) bool { return at < len(b) && b[at] == c }
+func hasByteAt(b []byte, at int, c byte) bool { return at < len(b) && b[at] == c }
 
 func afterSpace(b []byte, at int) int {
 	for at < len(b) && (b[at] == ' ' || b[at] == '\t' || b[at] == '\n' || b[at] == '\r') {
@@ -146,9 +146,9 @@ func idLists(b []byte) (lists [][]uint32, n int) {
 		}
 		lists = append(lists, ids)
 		switch at = afterSpace(b, afterSpace(b, at+1)+n); {
-		case has(b, at, ']'):
+		case hasByteAt(b, at, ']'):
 			return lists, at + 1
-		case !has(b, at, ','):
+		case !hasByteAt(b, at, ','):
 			return nil, 0
 		}
 	}
@@ -171,7 +171,7 @@ func idList(b []byte) (ids []uint32, n int) {
 	}
 	ids = make([]uint32, 0, 1+bytes.Count(list, []byte{','}))
 	for {
-		value, digits := number(list[at:])
+		value, digits := parseDigits(list[at:])
 		if digits == 0 || value > math.MaxUint32 || digits > 1 && list[at] == '0' {
 			return nil, 0
 		}
@@ -191,8 +191,8 @@ func idList(b []byte) (ids []uint32, n int) {
 	}
 }
 
-// number reads the digits at the beginning of b, of which there are up to 10; 0 of what are none, or more.
-func number(b []byte) (value uint64, digits int) {
+// parseDigits reads the digits at the beginning of b, of which there are up to 10; 0 of what are none, or more.
+func parseDigits(b []byte) (value uint64, digits int) {
 	for _, c := range b {
 		if c < '0' || c > '9' {
 			break

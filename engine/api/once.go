@@ -27,8 +27,8 @@ func checkOnce(body []byte) *Error {
 			}
 			if in := &open[len(open)-1]; in.object && in.keyIsNext {
 				in.keyIsNext = false
-				key := unescaped(body[start : at+1])
-				if !in.add(key) {
+				key := unescapeKey(body[start : at+1])
+				if !in.addKey(key) {
 					return Invalid(string(key), "the request body has the key %.100q twice in one object, at byte %d for the second time; which value is meant is not to be told: give it once", key, start)
 				}
 			}
@@ -51,8 +51,8 @@ func endOfString(body []byte, start int) int {
 	}
 }
 
-// unescaped is what a quoted key says.
-func unescaped(quoted []byte) []byte {
+// unescapeKey is what a quoted key says.
+func unescapeKey(quoted []byte) []byte {
 	inside := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return inside
@@ -75,8 +75,8 @@ type keySet struct {
 // fewKeys is up to how many keys are compared one by one.
 const fewKeys = 32
 
-// add reports whether key is new.
-func (s *keySet) add(key []byte) bool {
+// addKey reports whether key is new.
+func (s *keySet) addKey(key []byte) bool {
 	if s.many == nil && len(s.few) < fewKeys {
 		for _, k := range s.few {
 			if bytes.Equal(k, key) || s.anyCase && bytes.EqualFold(k, key) {
@@ -92,16 +92,16 @@ func (s *keySet) add(key []byte) bool {
 	if s.many == nil {
 		s.many = make(map[string]bool, 2*fewKeys)
 		for _, k := range s.few {
-			s.many[s.folded(k)] = true
+			s.many[s.foldKey(k)] = true
 		}
 	}
 	known := len(s.many)
-	s.many[s.folded(key)] = true
+	s.many[s.foldKey(key)] = true
 	return len(s.many) > known
 }
 
-// folded is one text for all that are equal.
-func (s *keySet) folded(key []byte) string {
+// foldKey is one text for all that are equal.
+func (s *keySet) foldKey(key []byte) string {
 	if !s.anyCase {
 		return string(key)
 	}

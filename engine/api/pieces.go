@@ -15,8 +15,8 @@ type Encoder interface {
 	AppendJSON(b []byte, spill Spill) []byte
 }
 
-// full hands b on when it is long enough.
-func (s Spill) full(b []byte) (rest []byte, more bool) {
+// flushFull hands b on when it is long enough.
+func (s Spill) flushFull(b []byte) (rest []byte, more bool) {
 	if s == nil || len(b) < PieceBytes {
 		return b, true
 	}
@@ -66,7 +66,7 @@ func AppendElements(b []byte, n int, spill Spill, element func(b []byte, i int) 
 		}
 		b = element(b, i)
 		var more bool
-		if b, more = spill.full(b); !more {
+		if b, more = spill.flushFull(b); !more {
 			break
 		}
 	}

@@ -27,15 +27,15 @@ func (p *Prompt) UnmarshalJSON(raw []byte) error { return p.Read("prompt", raw) 
 
 // Read decodes one of the four forms, which errors call field.
 func (p *Prompt) Read(field string, raw []byte) error {
-	text := func(s *scanner) (err error) { p.Texts, err = s.lone(); return err }
-	return decodeList(raw, field, "a string, a list of strings, a list of token ids, or a list of lists of token ids", text, p.list)
+	text := func(s *scanner) (err error) { p.Texts, err = s.loneText(); return err }
+	return decodeList(raw, field, "a string, a list of strings, a list of token ids, or a list of lists of token ids", text, p.parseList)
 }
 
 // decodeList reads a value that is null, a string or a list, at whose start text and list are called; a nil
 // text refuses strings.
 func decodeList(raw []byte, field, wanted string, text, list func(s *scanner) error) error {
 	s := &scanner{raw: raw, field: field}
-	s.space()
+	s.skipSpace()
 	switch first := s.peek(); {
 	case first == 'n':
 		return nil
@@ -47,25 +47,25 @@ func decodeList(raw []byte, field, wanted string, text, list func(s *scanner) er
 	return Invalid(field, "%s must be %s", field, wanted)
 }
 
-func (p *Prompt) list(s *scanner) error {
+func (p *Prompt) parseList(s *scanner) error {
 	switch s.afterBracket() {
 	case ']':
 		return Invalid(s.field, "%s is an empty list; give at least one prompt", s.field)
 	case '"':
-		texts, err := s.texts()
+		texts, err := s.decodeTexts()
 		p.Texts = texts
 		return err
 	case '[':
-		return s.each(func() error {
+		return s.eachElement(func() error {
 			if s.peek() != '[' {
 				return Invalid(s.field, "%s mixes lists of token ids with other values", s.field)
 			}
-			ids, err := s.tokens()
+			ids, err := s.decodeTokens()
 			p.Tokens = append(p.Tokens, ids)
 			return err
 		})
 	}
-	ids, err := s.tokens()
+	ids, err := s.decodeTokens()
 	p.Tokens = [][]uint32{ids}
 	return err
 }
@@ -98,7 +98,7 @@ const tokenListField = "token ids"
 
 // Read decodes a list of integers, which errors call field.
 func (l *TokenList) Read(field string, raw []byte) error {
-	list := func(s *scanner) (err error) { *l, err = s.tokens(); return err }
+	list := func(s *scanner) (err error) { *l, err = s.decodeTokens(); return err }
 	return decodeList(raw, field, "a list of integers", nil, list)
 }
 
@@ -110,8 +110,8 @@ func (l *Strings) UnmarshalJSON(raw []byte) error { return l.Read("stop", raw) }
 
 // Read decodes a string or a list of strings, which errors call field.
 func (l *Strings) Read(field string, raw []byte) error {
-	text := func(s *scanner) (err error) { *l, err = s.lone(); return err }
-	list := func(s *scanner) (err error) { *l, err = s.texts(); return err }
+	text := func(s *scanner) (err error) { *l, err = s.loneText(); return err }
+	list := func(s *scanner) (err error) { *l, err = s.decodeTexts(); return err }
 	return decodeList(raw, field, "a string or a list of strings", text, list)
 }
 
@@ -131,7 +131,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-func (s *scanner) space() {
+func (s *scanner) skipSpace() {
 	for s.at < len(s.raw) {
 		switch s.raw[s.at] {
 		case ' ', '\t', '\n', '\r':
@@ -145,23 +145,23 @@ func (s *scanner) space() {
 // afterBracket returns the first byte of the list's first element, or ']', without moving.
 func (s *scanner) afterBracket() byte {
 	ahead := scanner{raw: s.raw, at: s.at + 1}
-	ahead.space()
+	ahead.skipSpace()
 	return ahead.peek()
 }
 
-// each calls element at the start of every element of the list at s; element moves past it.
-func (s *scanner) each(element func() error) error {
+// eachElement calls element at the start of every element of the list at s; element moves past it.
+func (s *scanner) eachElement(element func() error) error {
 	s.at++ // '['
-	s.space()
+	s.skipSpace()
 	for s.peek() != ']' {
 		if err := element(); err != nil {
 			return err
 		}
-		s.space()
+		s.skipSpace()
 		switch s.peek() {
 		case ',':
 			s.at++
-			s.space()
+			s.skipSpace()
 		case ']':
 		default:
 			return Invalid(s.field, "%s is not a well formed list", s.field)
@@ -171,25 +171,25 @@ func (s *scanner) each(element func() error) error {
 	return nil
 }
 
-// texts decodes the list of strings at s.
-func (s *scanner) texts() ([]string, error) {
+// decodeTexts decodes the list of strings at s.
+func (s *scanner) decodeTexts() ([]string, error) {
 	var out []string
-	err := s.each(func() error {
-		text, err := s.text()
+	err := s.eachElement(func() error {
+		text, err := s.decodeText()
 		out = append(out, text)
 		return err
 	})
 	return out, err
 }
 
-// lone decodes the string at s as a list of one.
-func (s *scanner) lone() ([]string, error) {
-	text, err := s.text()
+// loneText decodes the string at s as a list of one.
+func (s *scanner) loneText() ([]string, error) {
+	text, err := s.decodeText()
 	return []string{text}, err
 }
 
-// text decodes the string at s.
-func (s *scanner) text() (string, error) {
+// decodeText decodes the string at s.
+func (s *scanner) decodeText() (string, error) {
 	if s.peek() != '"' {
 		return "", Invalid(s.field, "%s mixes strings with other values", s.field)
 	}
@@ -211,8 +211,8 @@ func (s *scanner) text() (string, error) {
 	return out, nil
 }
 
-// tokens decodes the list of token ids at s.
-func (s *scanner) tokens() ([]uint32, error) {
+// decodeTokens decodes the list of token ids at s.
+func (s *scanner) decodeTokens() ([]uint32, error) {
 	ids, n := idList(s.raw[s.at:])
 	if n == 0 {
 		return nil, s.badToken()
@@ -224,7 +224,7 @@ func (s *scanner) tokens() ([]uint32, error) {
 // badToken says which element of the list at s is no token id.
 func (s *scanner) badToken() error {
 	index := 0
-	err := s.each(func() error {
+	err := s.eachElement(func() error {
 		shown := s.raw[s.at:]
 		if end := bytes.IndexAny(shown, ",] \t\r\n"); end >= 0 {
 			shown = shown[:end]

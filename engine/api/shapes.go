@@ -12,12 +12,12 @@ func TokenSchema() fields.Schema {
 	return fields.Schema{"type": "integer", "minimum": 0, "maximum": uint32(math.MaxUint32)}
 }
 
-func texts() fields.Schema { return fields.ListOf(fields.Schema{"type": "string"}) }
+func textsSchema() fields.Schema { return fields.ListOf(fields.Schema{"type": "string"}) }
 
 // JSONSchema implements fields.Shaped.
 func (p *Prompt) JSONSchema() fields.Schema {
 	tokens := fields.ListOf(TokenSchema())
-	forms := []fields.Schema{texts(), tokens, fields.ListOf(tokens)}
+	forms := []fields.Schema{textsSchema(), tokens, fields.ListOf(tokens)}
 	for _, list := range forms {
 		list["minItems"] = 1
 	}
@@ -29,7 +29,7 @@ func (l *TokenList) JSONSchema() fields.Schema { return fields.ListOf(TokenSchem
 
 // JSONSchema implements fields.Shaped.
 func (l *Strings) JSONSchema() fields.Schema {
-	return fields.AnyOf(texts(), fields.Schema{"type": "string"})
+	return fields.AnyOf(textsSchema(), fields.Schema{"type": "string"})
 }
 
 // JSONSchema implements fields.Shaped.

@@ -38,7 +38,7 @@ type Owner struct {
 // NewRing makes a Ring of entries and of a file's lines; without either it is empty. Isolation is one of the constants. It does
 // nothing while all keys are of one group, or there is but one.
 func NewRing(entries []string, file, isolation string) (*Ring, error) {
-	keys, err := read(entries, file)
+	keys, err := readKeys(entries, file)
 	if err != nil {
 		return nil, err
 	}
@@ -113,16 +113,16 @@ func (o Owner) User(named string) string {
 	if named == "" {
 		return ""
 	}
-	return digest(o.holder, "user "+named, named)
+	return keyedDigest(o.holder, "user "+named, named)
 }
 
 // Salt is that of the cache for a request of the owner's which names this one; either may be empty. Owners have
 // no salt in common, whatever they name. It is a digest, from which neither key nor group can be read: events of
 // the cache publish it.
-func (o Owner) Salt(named string) string { return digest(o.domain, named, named) }
+func (o Owner) Salt(named string) string { return keyedDigest(o.domain, named, named) }
 
-// digest is what of makes of text; nothing makes otherwise of it.
-func digest(of, text, otherwise string) string {
+// keyedDigest is what of makes of text; nothing makes otherwise of it.
+func keyedDigest(of, text, otherwise string) string {
 	if of == "" {
 		return otherwise
 	}

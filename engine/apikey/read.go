@@ -23,15 +23,15 @@ func Sent(file, list string) (string, error) {
 	if file == "" && list != "" {
 		entries = strings.Split(list, ",")
 	}
-	keys, err := read(entries, file)
+	keys, err := readKeys(entries, file)
 	if err != nil || len(keys) == 0 {
 		return "", err
 	}
 	return keys[0].token, nil
 }
 
-// read gives the keys of entries and of a file's lines, at least one of each that is there. What follows a word's # in a line is a comment.
-func read(entries []string, file string) (keys []key, err error) {
+// readKeys gives the keys of entries and of a file's lines, at least one of each that is there. What follows a word's # in a line is a comment.
+func readKeys(entries []string, file string) (keys []key, err error) {
 	if len(entries) > 0 {
 		place := func(i int) string { return fmt.Sprintf("API key %d", i+1) }
 		if keys, err = parseAll(entries, place); err != nil {

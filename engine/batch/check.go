@@ -32,7 +32,7 @@ func Check(in io.Reader, rules Rules, maxLines int, done Answered) (t Totals, wr
 		var bad *LineError
 		switch {
 		case err == io.EOF:
-			return t, wrong, whole(&t, done, &wrong)
+			return t, wrong, checkWholeFile(&t, done, &wrong)
 		case errors.As(err, &bad):
 			note(bad)
 			continue
@@ -52,20 +52,20 @@ func Check(in io.Reader, rules Rules, maxLines int, done Answered) (t Totals, wr
 			if answer.of != line.ID {
 				return t, nil, fmt.Errorf("line %d was answered before with another text", line.Number)
 			}
-			t.add(answer)
+			t.addOutcome(answer)
 		}
 	}
 }
 
-func (t *Totals) add(a Outcome) {
+func (t *Totals) addOutcome(a Outcome) {
 	t.Answered++
 	if !a.OK {
 		t.Failed++
 	}
 }
 
-// whole looks at a file at its end.
-func whole(t *Totals, done Answered, wrong *[]LineError) error {
+// checkWholeFile looks at a file at its end.
+func checkWholeFile(t *Totals, done Answered, wrong *[]LineError) error {
 	if t.Lines == 0 && len(*wrong) == 0 {
 		*wrong = []LineError{{0, "empty_file", "", "the file has no lines"}}
 	}
@@ -75,5 +75,5 @@ func whole(t *Totals, done Answered, wrong *[]LineError) error {
 	return nil
 }
 
-// count is a number of bytes in words.
-func count(bytes int) string { return strconv.Itoa(bytes) + " bytes" }
+// byteCountText is a number of bytes in words.
+func byteCountText(bytes int) string { return strconv.Itoa(bytes) + " bytes" }

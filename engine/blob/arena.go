@@ -33,9 +33,9 @@ type slot struct {
 
 func (s *slot) data() []byte { return s.memory[headerBytes:][:s.header.Size] }
 
-// mark writes the header. A reader takes nothing from a slot whose header is not that of its blob, before and
+// writeHeader writes the header. A reader takes nothing from a slot whose header is not that of its blob, before and
 // after it has read.
-func (s *slot) mark(h header) {
+func (s *slot) writeHeader(h header) {
 	s.header = h
 	_, _ = binary.Encode(s.memory, binary.LittleEndian, &h)
 }
@@ -72,9 +72,9 @@ func slotBytes(n int) int {
 	return (n + unit - 1) / unit * unit
 }
 
-// take gives out a slot for n bytes: one that was kept, or a new one. Its errors are ErrFull, and that the machine
+// takeSlot gives out a slot for n bytes: one that was kept, or a new one. Its errors are ErrFull, and that the machine
 // has no memory.
-func (a *arena) take(n int) (*slot, error) {
+func (a *arena) takeSlot(n int) (*slot, error) {
 	bytes := slotBytes(n)
 	for i := len(a.kept) - 1; i >= 0; i-- {
 		if s := a.kept[i]; s.bytes == bytes {
@@ -102,8 +102,8 @@ func (a *arena) take(n int) (*slot, error) {
 	return s, nil
 }
 
-// keep takes back a slot.
-func (a *arena) keep(s *slot, now time.Time) {
+// keepSlot takes back a slot.
+func (a *arena) keepSlot(s *slot, now time.Time) {
 	s.since = now
 	a.kept = append(a.kept, s)
 }

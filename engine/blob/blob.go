@@ -63,8 +63,8 @@ func (n name) String() string {
 	return where + "/" + strconv.FormatInt(n.offset, 16) + "/" + hex.EncodeToString(n.secret[:])
 }
 
-// parse reads a name, which is in the one form that String writes.
-func parse(text string) (name, error) {
+// parseName reads a name, which is in the one form that String writes.
+func parseName(text string) (name, error) {
 	part := form.FindStringSubmatch(text[:min(len(text), maxName+1)])
 	if len(text) > maxName || part == nil {
 		return name{}, fmt.Errorf("%w: %d bytes that are not of the form PLACE/OFFSET/SECRET", ErrName, len(text))

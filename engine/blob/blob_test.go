@@ -234,13 +234,13 @@ func TestHold(t *testing.T) {
 			if armed := s.timer != nil; armed != (hold > 0) {
 				t.Errorf("hold %v: something is to be dropped later: %v", hold, armed)
 			}
-			s.sweep(time.Now().Add(hold - time.Minute))
+			s.sweepExpired(time.Now().Add(hold - time.Minute))
 			s.mu.Unlock()
 			if !held(b) {
 				t.Errorf("hold %v: b is dropped a minute too soon", hold)
 			}
 			s.mu.Lock()
-			s.sweep(time.Now().Add(hold))
+			s.sweepExpired(time.Now().Add(hold))
 			s.mu.Unlock()
 			if held(b) == (hold > 0) {
 				t.Errorf("hold %v: b is held: %v", hold, held(b))
@@ -269,9 +269,9 @@ func TestGivesBack(t *testing.T) {
 		t.Errorf("%d bytes of file for blobs of 100000 one after another", s.arena.end)
 	}
 	s.mu.Lock()
-	s.sweep(time.Now().Add(keepFor / 2))
+	s.sweepExpired(time.Now().Add(keepFor / 2))
 	half := s.arena.taken
-	s.sweep(time.Now().Add(2 * keepFor))
+	s.sweepExpired(time.Now().Add(2 * keepFor))
 	s.mu.Unlock()
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(s.arena.file.Fd()), &stat); err != nil || half == 0 || s.arena.taken != 0 || stat.Blocks != 0 {
@@ -347,7 +347,7 @@ func FuzzName(f *testing.F) {
 	f.Add("0123456789abcdef/-1/000102030405060708090a0b0c0d0e0f")
 	f.Add("0123456789abcdef/fffffffffffffff/000102030405060708090a0b0c0d0e0f")
 	f.Fuzz(func(t *testing.T, text string) {
-		n, err := parse(text)
+		n, err := parseName(text)
 		if err != nil {
 			if !errors.Is(err, ErrName) {
 				t.Errorf("%q: %v", text, err)

@@ -51,7 +51,7 @@ func (s *Store) serveHost(dir string) (*server, error) {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	v := &server{store: s, listener: l, idle: idleHost, remove: func() error { return errors.Join(memory.Close(), os.Remove(path)) }}
-	v.greet = func(conn net.Conn) error { return hand(conn.(*net.UnixConn), memory) }
+	v.greet = func(conn net.Conn) error { return sendMemory(conn.(*net.UnixConn), memory) }
 	return v.start(), nil
 }
 
@@ -83,8 +83,8 @@ func sweepDir(dir string) {
 	}
 }
 
-// hand gives the memory to a process of the same user.
-func hand(conn *net.UnixConn, memory *os.File) error {
+// sendMemory gives the memory to a process of the same user.
+func sendMemory(conn *net.UnixConn, memory *os.File) error {
 	if err := sameUser(conn); err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func hand(conn *net.UnixConn, memory *os.File) error {
 	return err
 }
 
-// receive takes the memory that hand gives.
-func receive(conn *net.UnixConn) (*os.File, error) {
+// receiveMemory takes the memory that hand gives.
+func receiveMemory(conn *net.UnixConn) (*os.File, error) {
 	if err := sameUser(conn); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *neighbour) dial() error {
 	}
 	s.conn = conn.(*net.UnixConn)
 	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
-	switch s.memory, err = receive(s.conn); {
+	switch s.memory, err = receiveMemory(s.conn); {
 	case errors.Is(err, syscall.ECONNRESET): // it had taken the connection, or was about to
 		return fmt.Errorf("%w: the process that held it has ended", ErrGone)
 	case err != nil:

@@ -32,7 +32,7 @@ func (s *Store) serveNet(listen, address string) (*server, error) {
 		address = l.Addr().String()
 	}
 	s.place = place{address: address, key: keyOf(cert.Certificate[0])}
-	if _, err := parse(name{place: s.place, secret: secret{1}}.String()); err != nil {
+	if _, err := parseName(name{place: s.place, secret: secret{1}}.String()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%q is no HOST:PORT to reach this process at", address), l.Close())
 	}
 	secure := tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13})
@@ -87,25 +87,25 @@ type distant struct {
 	closed bool      // guarded by mu
 }
 
-func (s *distant) read(n *name, dst []byte) error { return s.ask(opRead, n, dst) }
+func (s *distant) read(n *name, dst []byte) error { return s.sendRequest(opRead, n, dst) }
 
-func (s *distant) release(n *name) error { return s.ask(opRelease, n, nil) }
+func (s *distant) release(n *name) error { return s.sendRequest(opRelease, n, nil) }
 
-// ask makes a request over the connection that is there, or over a new one should that have ended meanwhile.
-func (s *distant) ask(op uint8, n *name, dst []byte) error {
+// sendRequest makes a request over the connection that is there, or over a new one should that have ended meanwhile.
+func (s *distant) sendRequest(op uint8, n *name, dst []byte) error {
 	r := &request{op, n.offset, n.secret}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.conn != nil
-	err := s.over(r, dst)
+	err := s.requestOnce(r, dst)
 	if old && errors.Is(err, ErrAway) {
-		return s.over(r, dst)
+		return s.requestOnce(r, dst)
 	}
 	return err
 }
 
-// over makes a request, under mu.
-func (s *distant) over(r *request, dst []byte) (err error) {
+// requestOnce makes a request, under mu.
+func (s *distant) requestOnce(r *request, dst []byte) (err error) {
 	switch {
 	case s.closed:
 		return net.ErrClosed

@@ -72,7 +72,7 @@ func stranger() {
 			panic(err)
 		}
 		if look {
-			_, err = receive(conn.(*net.UnixConn))
+			_, err = receiveMemory(conn.(*net.UnixConn))
 			fmt.Println(err)
 			continue
 		}
@@ -227,7 +227,7 @@ func TestOtherUser(t *testing.T) {
 // nor what is in it.
 func TestFalseStore(t *testing.T) {
 	const text = "0123456789abcdef/1000/000102030405060708090a0b0c0d0e0f"
-	n, err := parse(text)
+	n, err := parseName(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestFalsePeers(t *testing.T) {
 	s := newStore(t, Config{Limit: 1 << 20, Listen: "127.0.0.1:0"})
 	other := newStore(t, Config{Limit: 1 << 20, Listen: "127.0.0.1:0"})
 	r := newReader(t, t.TempDir())
-	n, err := parse(put(t, s, []byte("abc")))
+	n, err := parseName(put(t, s, []byte("abc")))
 	if err != nil {
 		t.Fatal(err)
 	}

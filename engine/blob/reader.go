@@ -28,7 +28,7 @@ func NewReader(dir string) *Reader { return &Reader{dir: dir, stores: map[place]
 // ErrSize, and net.ErrClosed after Close; what is in dst is undefined then. A store that does not answer costs
 // its readers seconds, and those of the next seconds nothing.
 func (r *Reader) Read(text string, dst []byte) error {
-	from, n, err := r.find(text)
+	from, n, err := r.parseBlobName(text)
 	if err == nil {
 		err = from.read(&n, dst)
 	}
@@ -43,15 +43,15 @@ func (r *Reader) Take(text string, dst []byte) error {
 	if err := r.Read(text, dst); err != nil {
 		return err
 	}
-	if from, n, err := r.find(text); err == nil {
+	if from, n, err := r.parseBlobName(text); err == nil {
 		_ = from.release(&n)
 	}
 	return nil
 }
 
-// find reads a name. The connection to its store may have to be made yet.
-func (r *Reader) find(text string) (remote, name, error) {
-	n, err := parse(text)
+// parseBlobName reads a name. The connection to its store may have to be made yet.
+func (r *Reader) parseBlobName(text string) (remote, name, error) {
+	n, err := parseName(text)
 	if err != nil {
 		return nil, n, err
 	}

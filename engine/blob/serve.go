@@ -130,13 +130,13 @@ func (v *server) serve(conn net.Conn) {
 		var r request
 		if err = binary.Read(conn, binary.LittleEndian, &r); err == nil {
 			_ = conn.SetDeadline(time.Now().Add(ioTimeout))
-			err = v.answer(conn, &r)
+			err = v.answerRequest(conn, &r)
 		}
 	}
 }
 
-// answer does what a reader asks; an error ends the connection.
-func (v *server) answer(conn net.Conn, r *request) error {
+// answerRequest does what a reader asks; an error ends the connection.
+func (v *server) answerRequest(conn net.Conn, r *request) error {
 	switch r.Op {
 	case opRead:
 		data, done := v.store.pin(r.Offset, r.Secret)

@@ -70,7 +70,7 @@ func (s *Store) Put(data []byte) (string, error) { return s.PutFor("", data) }
 
 // PutFor is Put of the share of a holder; an ErrFull is a *budget.Full, too.
 func (s *Store) PutFor(holder string, data []byte) (string, error) {
-	to, err := s.take(holder, len(data))
+	to, err := s.takeSlot(holder, len(data))
 	if err != nil {
 		return "", fmt.Errorf("blob: put %d bytes: %w", len(data), err)
 	}
@@ -78,13 +78,13 @@ func (s *Store) PutFor(holder string, data []byte) (string, error) {
 	copy(to.memory[headerBytes:], data)
 	h := header{Size: uint64(len(data))}
 	_, _ = rand.Read(h.Secret[:])
-	to.mark(h)
-	s.hold(to)
+	to.writeHeader(h)
+	s.holdSlot(to)
 	return name{s.place, to.offset, h.Secret}.String(), nil
 }
 
-// take gives out a slot for n bytes, to copy to.
-func (s *Store) take(holder string, n int) (*slot, error) {
+// takeSlot gives out a slot for n bytes, to copy to.
+func (s *Store) takeSlot(holder string, n int) (*slot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -94,7 +94,7 @@ func (s *Store) take(holder string, n int) (*slot, error) {
 	if full := s.shares.Hold(holder, bytes); full != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFull, full)
 	}
-	to, err := s.arena.take(n)
+	to, err := s.arena.takeSlot(n)
 	if err != nil {
 		s.shares.Release(holder, bytes)
 		return nil, err
@@ -104,20 +104,20 @@ func (s *Store) take(holder string, n int) (*slot, error) {
 	return to, nil
 }
 
-// hold lets a blob be found.
-func (s *Store) hold(to *slot) {
+// holdSlot lets a blob be found.
+func (s *Store) holdSlot(to *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to.since = time.Now()
 	s.held[to.offset] = to
 	if s.cfg.Hold > 0 {
-		s.wake()
+		s.scheduleSweep()
 	}
 }
 
 // Release drops a blob. Of one that is not there it does nothing.
 func (s *Store) Release(text string) {
-	if n, err := parse(text); err == nil && n.place == s.place {
+	if n, err := parseName(text); err == nil && n.place == s.place {
 		s.release(n.offset, n.secret)
 	}
 }
@@ -125,32 +125,32 @@ func (s *Store) Release(text string) {
 func (s *Store) release(offset int64, id secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.find(offset, id); h != nil {
-		s.drop(h, time.Now())
+	if h := s.findSlot(offset, id); h != nil {
+		s.dropSlot(h, time.Now())
 	}
 }
 
-// find is the slot of a blob, under mu; nil when that is not held.
-func (s *Store) find(offset int64, id secret) *slot {
+// findSlot is the slot of a blob, under mu; nil when that is not held.
+func (s *Store) findSlot(offset int64, id secret) *slot {
 	if h := s.held[offset]; h != nil && h.header.Secret == id {
 		return h
 	}
 	return nil
 }
 
-// drop releases a held slot, under mu.
-func (s *Store) drop(h *slot, now time.Time) {
+// dropSlot releases a held slot, under mu.
+func (s *Store) dropSlot(h *slot, now time.Time) {
 	delete(s.held, h.offset)
 	s.shares.Release(h.holder, int64(h.bytes))
-	h.mark(header{})
-	s.reuse(h, now)
+	h.writeHeader(header{})
+	s.reuseSlot(h, now)
 }
 
-// reuse keeps a slot for the next blob, if that in it was released and nobody reads it, under mu.
-func (s *Store) reuse(h *slot, now time.Time) {
+// reuseSlot keeps a slot for the next blob, if that in it was released and nobody reads it, under mu.
+func (s *Store) reuseSlot(h *slot, now time.Time) {
 	if h.pins == 0 && s.held[h.offset] != h {
-		s.arena.keep(h, now)
-		s.wake()
+		s.arena.keepSlot(h, now)
+		s.scheduleSweep()
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *Store) reuse(h *slot, now time.Time) {
 func (s *Store) pin(offset int64, id secret) (data []byte, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.find(offset, id)
+	h := s.findSlot(offset, id)
 	if h == nil || s.closed {
 		return nil, nil
 	}
@@ -167,12 +167,12 @@ func (s *Store) pin(offset int64, id secret) (data []byte, done func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h.pins--
-		s.reuse(h, time.Now())
+		s.reuseSlot(h, time.Now())
 	}
 }
 
-// wake lets sweep run some time from now, under mu.
-func (s *Store) wake() {
+// scheduleSweep lets sweep run some time from now, under mu.
+func (s *Store) scheduleSweep() {
 	if s.timer != nil || s.closed {
 		return
 	}
@@ -180,25 +180,25 @@ func (s *Store) wake() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.timer = nil
-		s.sweep(time.Now())
+		s.sweepExpired(time.Now())
 	})
 }
 
-// sweep drops what has been held, or kept, for too long, under mu.
-func (s *Store) sweep(now time.Time) {
+// sweepExpired drops what has been held, or kept, for too long, under mu.
+func (s *Store) sweepExpired(now time.Time) {
 	if s.closed {
 		return
 	}
 	for _, h := range s.held {
 		if s.cfg.Hold > 0 && now.Sub(h.since) >= s.cfg.Hold {
-			s.drop(h, now)
+			s.dropSlot(h, now)
 		}
 	}
 	for len(s.arena.kept) > 0 && now.Sub(s.arena.kept[0].since) >= keepFor {
 		s.arena.dropOldest()
 	}
 	if len(s.arena.kept) > 0 || s.cfg.Hold > 0 && len(s.held) > 0 {
-		s.wake()
+		s.scheduleSweep()
 	}
 }
 
@@ -219,7 +219,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.held {
-		s.drop(h, time.Now())
+		s.dropSlot(h, time.Now())
 	}
 	s.arena.close()
 	return err

@@ -81,15 +81,15 @@ func (b *Board) Step(now Reading) Figures {
 	before := &b.past[0]
 	f := Figures{Trouble: now.Trouble, Span: max(now.At-before.At, 1e-3)}
 	f.count(before, &now)
-	f.latencies(before, &now)
+	f.fillLatencies(before, &now)
 	for _, e := range now.Pool.Executors {
 		f.Executors = append(f.Executors, Executor{e, cmp.Or(e.GPU, e.Device)})
 	}
-	f.Points = []*float64{&f.Requests, number(f.Waiting), number(f.Running), f.P50, f.P99, &f.CacheUsed, f.CacheHit}
+	f.Points = []*float64{&f.Requests, floatPointer(f.Waiting), floatPointer(f.Running), f.P50, f.P99, &f.CacheUsed, f.CacheHit}
 	return f
 }
 
-func number(n int) *float64 {
+func floatPointer(n int) *float64 {
 	x := float64(n)
 	return &x
 }
@@ -105,17 +105,17 @@ func (f *Figures) count(before, now *Reading) {
 		served, s, o := now.Pool.Models[name], stats[name], old[name]
 		m := Model{
 			Name: name, State: served.State.String(), Reason: served.Reason, Bytes: served.Bytes, Executors: served.Executors,
-			Waiting: s.Waiting, Running: s.Running, CacheUsed: 100 * s.CacheUsed, CacheHit: share(since(s.PrefixHits, o.PrefixHits), since(s.PrefixQueries, o.PrefixQueries)),
-			Lowest: s.Lowest, Passes: float64(since(s.Passes, o.Passes)) / f.Span,
+			Waiting: s.Waiting, Running: s.Running, CacheUsed: 100 * s.CacheUsed, CacheHit: sharePercent(counterDelta(s.PrefixHits, o.PrefixHits), counterDelta(s.PrefixQueries, o.PrefixQueries)),
+			Lowest: s.Lowest, Passes: float64(counterDelta(s.Passes, o.Passes)) / f.Span,
 		}
 		f.Models = append(f.Models, m)
 		lowest += m.Lowest
 		f.Waiting, f.Running, f.CacheUsed = f.Waiting+m.Waiting, f.Running+m.Running, max(f.CacheUsed, m.CacheUsed)
-		f.Tokens += float64(since(s.ComputedUnits, o.ComputedUnits)) / f.Span
-		queries, hits = queries+since(s.PrefixQueries, o.PrefixQueries), hits+since(s.PrefixHits, o.PrefixHits)
+		f.Tokens += float64(counterDelta(s.ComputedUnits, o.ComputedUnits)) / f.Span
+		queries, hits = queries+counterDelta(s.PrefixQueries, o.PrefixQueries), hits+counterDelta(s.PrefixHits, o.PrefixHits)
 	}
 	f.Waiting = max(f.Waiting, now.Open-f.Running-lowest) // those that came since the pool told
-	f.CacheHit = share(hits, queries)
+	f.CacheHit = sharePercent(hits, queries)
 }
 
 func byModel(s *client.State) map[string]wire.ModelStats {
@@ -126,16 +126,16 @@ func byModel(s *client.State) map[string]wire.ModelStats {
 	return all
 }
 
-// since is what a counter counted after it had another value, from 0 if it began anew.
-func since(now, then uint64) uint64 {
+// counterDelta is what a counter counted after it had another value, from 0 if it began anew.
+func counterDelta(now, then uint64) uint64 {
 	if now < then {
 		return now
 	}
 	return now - then
 }
 
-// share is a part in percent; nil of nothing.
-func share(part, whole uint64) *float64 {
+// sharePercent is a part in percent; nil of nothing.
+func sharePercent(part, whole uint64) *float64 {
 	if whole == 0 {
 		return nil
 	}
@@ -143,8 +143,8 @@ func share(part, whole uint64) *float64 {
 	return &x
 }
 
-// latencies fills in what frontends have counted. Of one that was not heard of before, nothing is known of the time between.
-func (f *Figures) latencies(before, now *Reading) {
+// fillLatencies fills in what frontends have counted. Of one that was not heard of before, nothing is known of the time between.
+func (f *Figures) fillLatencies(before, now *Reading) {
 	counts := map[float64]float64{}
 	for name, is := range now.Totals {
 		was, known := before.Totals[name]

@@ -19,10 +19,10 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		text, err := json.Marshal(points)
 		return string(text), err
 	},
-	"real":    real,
-	"ms":      func(x *float64) string { return known(x, "ms") },
-	"percent": func(x *float64) string { return known(x, "%") },
-	"bytes":   bytes,
+	"real":    formatReal,
+	"ms":      func(x *float64) string { return formatKnown(x, "ms") },
+	"percent": func(x *float64) string { return formatKnown(x, "%") },
+	"bytes":   formatBytes,
 	"reading": readingOf,
 	"place":   func(p wire.PassPlace) string { return places[p] },
 }).ParseFS(templates, "*.html"))
@@ -37,22 +37,22 @@ func (f *Figures) Page(w io.Writer) error { return pages.ExecuteTemplate(w, "ind
 // Now writes the part of the page that changes.
 func (f *Figures) Now(w io.Writer) error { return pages.ExecuteTemplate(w, "now", f) }
 
-func real(x float64) string {
+func formatReal(x float64) string {
 	if x >= 100 || x == 0 {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.1f", x)
 }
 
-// known is a figure with its unit, if there is one.
-func known(x *float64, unit string) string {
+// formatKnown is a figure with its unit, if there is one.
+func formatKnown(x *float64, unit string) string {
 	if x == nil {
 		return "–"
 	}
-	return real(*x) + " " + unit
+	return formatReal(*x) + " " + unit
 }
 
-func bytes(n uint64) string {
+func formatBytes(n uint64) string {
 	switch {
 	case n == 0:
 		return "–"

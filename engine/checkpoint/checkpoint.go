@@ -118,8 +118,8 @@ const maxFile = 16 << 20
 // published, the name alone tells, unless overrides do.
 func Open(dir, name string, overrides Overrides) (*Model, error) {
 	var c config
-	if found, err := read(dir, "config.json", &c); err != nil || !found {
-		return nil, errors.Join(err, missing(found, dir))
+	if found, err := readJSONFile(dir, "config.json", &c); err != nil || !found {
+		return nil, errors.Join(err, checkConfigFound(found, dir))
 	}
 	overrides.apply(&c)
 	architecture := ""
@@ -127,7 +127,7 @@ func Open(dir, name string, overrides Overrides) (*Model, error) {
 		architecture = c.Architectures[0]
 	}
 	m := &Model{Width: c.HiddenSize, Dimensions: c.Matryoshka, Pool: poolOf(architecture)}
-	if err := m.sentence(dir, &c); err != nil {
+	if err := m.readSentenceFiles(dir, &c); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	named := qwen3Reranker(architecture, name, filepath.Base(dir))
@@ -137,18 +137,18 @@ func Open(dir, name string, overrides Overrides) (*Model, error) {
 	}
 	switch m.Kind {
 	case Classifier, Reward:
-		if err := m.head(&c, architecture); err != nil {
+		if err := m.readHead(&c, architecture); err != nil {
 			return nil, fmt.Errorf("%s: config.json: %w", dir, err)
 		}
 	case Reranker:
-		if err := m.reranker(&c); err != nil {
+		if err := m.readReranker(&c); err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
 	return m, nil
 }
 
-func missing(found bool, dir string) error {
+func checkConfigFound(found bool, dir string) error {
 	if found {
 		return nil
 	}
@@ -158,8 +158,8 @@ func missing(found bool, dir string) error {
 	return fmt.Errorf("%s has no config.json", dir)
 }
 
-// read decodes a file of dir, if it is there.
-func read(dir, name string, into any) (found bool, err error) {
+// readJSONFile decodes a file of dir, if it is there.
+func readJSONFile(dir, name string, into any) (found bool, err error) {
 	path := filepath.Join(dir, name)
 	text, err := regular.ReadFile(path, maxFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -185,7 +185,7 @@ func (m *Model) kindOf(architecture string, c *config, named bool) Kind {
 		return Reward
 	case m.Kind == Embedder:
 		return Embedder
-	case !generates(architecture):
+	case !hasLMHead(architecture):
 		return Embedder
 	case named, c.Qwen3Reranker, len(c.AnswerTokens) > 0:
 		return Reranker
@@ -193,8 +193,8 @@ func (m *Model) kindOf(architecture string, c *config, named bool) Kind {
 	return Generator
 }
 
-// generates says whether an architecture has an LM head that says the next token.
-func generates(architecture string) bool {
+// hasLMHead says whether an architecture has an LM head that says the next token.
+func hasLMHead(architecture string) bool {
 	return strings.Contains(architecture, "CausalLM") || strings.HasSuffix(architecture, "LMHeadModel") || strings.HasSuffix(architecture, "ForConditionalGeneration")
 }
 

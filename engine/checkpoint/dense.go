@@ -20,13 +20,13 @@ var denseActivations = map[string]func(float32) float32{
 	"Sigmoid":  func(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) },
 }
 
-// dense reads a linear layer that vectors go through behind the pooling.
-func (m *Model) dense(dir, path string) error {
+// readDense reads a linear layer that vectors go through behind the pooling.
+func (m *Model) readDense(dir, path string) error {
 	if m.Kind != Embedder || m.Normalize {
 		return errors.New("modules.json has a Dense before the Pooling, or behind the Normalize, which is not supported")
 	}
 	if !filepath.IsLocal(path) {
-		return outside(path)
+		return checkModulePath(path)
 	}
 	name := filepath.Join(path, "config.json")
 	c := struct {
@@ -38,7 +38,7 @@ func (m *Model) dense(dir, path string) error {
 		Output     string `json:"module_output_name"`
 		Residual   bool   `json:"use_residual"`
 	}{Activation: "Tanh", Input: "sentence_embedding"}
-	found, err := read(dir, name, &c)
+	found, err := readJSONFile(dir, name, &c)
 	activation, known := denseActivations[c.Activation[strings.LastIndexByte(c.Activation, '.')+1:]]
 	const most = 1 << 16
 	switch {
@@ -68,13 +68,13 @@ func denseLayer(dir string, in, out int, bias bool) (l pooling.Layer, err error)
 		return l, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	if l.Weight, err = matrix(source, "linear.weight", out, in); err == nil && bias {
-		l.Bias, err = matrix(source, "linear.bias", out)
+	if l.Weight, err = readMatrix(source, "linear.weight", out, in); err == nil && bias {
+		l.Bias, err = readMatrix(source, "linear.bias", out)
 	}
 	return l, err
 }
 
-func matrix(source *weights.Checkpoint, name string, shape ...int) (*pooling.Matrix, error) {
+func readMatrix(source *weights.Checkpoint, name string, shape ...int) (*pooling.Matrix, error) {
 	t, err := source.Tensor(name, shape...)
 	if err != nil {
 		return nil, err

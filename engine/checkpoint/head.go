@@ -11,9 +11,9 @@ import (
 // maxLabels bounds the classes of a head.
 const maxLabels = 1 << 16
 
-// head reads what the classification head gives.
-func (m *Model) head(c *config, architecture string) error {
-	if err := m.labels(c); err != nil {
+// readHead reads what the classification head gives.
+func (m *Model) readHead(c *config, architecture string) error {
+	if err := m.readLabels(c); err != nil {
 		return err
 	}
 	if m.Pool == engine.PoolMean { // an encoder's
@@ -29,15 +29,15 @@ func (m *Model) head(c *config, architecture string) error {
 		}
 	}
 	m.PerToken = strings.HasSuffix(architecture, "ForTokenClassification") || strings.HasSuffix(architecture, "ProcessRewardModel")
-	m.Activation = activation(c, len(m.Labels))
+	m.Activation = chooseActivation(c, len(m.Labels))
 	if m.Kind == Reward && !m.PerToken {
 		m.Activation = Identity
 	}
 	return nil
 }
 
-// labels are those of id2label. Without it there are num_labels of them, two if that is missing too, as in transformers.
-func (m *Model) labels(c *config) error {
+// readLabels are those of id2label. Without it there are num_labels of them, two if that is missing too, as in transformers.
+func (m *Model) readLabels(c *config) error {
 	n := len(c.ID2Label)
 	if n == 0 {
 		if n = 2; c.NumLabels != nil {
@@ -63,8 +63,8 @@ func (m *Model) labels(c *config) error {
 	return nil
 }
 
-// activation is what the files say, and else what transformers and vLLM take.
-func activation(c *config, labels int) Activation {
+// chooseActivation is what the files say, and else what transformers and vLLM take.
+func chooseActivation(c *config, labels int) Activation {
 	named := c.Sentence.Activation
 	if named == "" {
 		named = c.OldActivation

@@ -35,9 +35,9 @@ func (o *Overrides) apply(c *config) {
 // twoWays is vLLM's name of a score that is the logit of yes less that of no.
 const twoWays = "from_2_way_softmax"
 
-// reranker reads which answers a Reranker gives, unless its modules have told.
-func (m *Model) reranker(c *config) error {
-	m.Labels, m.Activation = []string{"yes"}, activation(c, 1)
+// readReranker reads which answers a Reranker gives, unless its modules have told.
+func (m *Model) readReranker(c *config) error {
+	m.Labels, m.Activation = []string{"yes"}, chooseActivation(c, 1)
 	if m.Yes != (Token{}) || m.No != (Token{}) {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (m *Model) reranker(c *config) error {
 // logitScore reads the module of sentence-transformers that makes scores of two tokens' logits.
 func (m *Model) logitScore(dir, path string) error {
 	if !filepath.IsLocal(path) {
-		return outside(path)
+		return checkModulePath(path)
 	}
 	name := filepath.Join(path, "config.json")
 	var c struct {
@@ -64,7 +64,7 @@ func (m *Model) logitScore(dir, path string) error {
 		False *engine.TokenID `json:"false_token_id"`
 		Input string          `json:"module_input_name"`
 	}
-	if _, err := read(dir, name, &c); err != nil {
+	if _, err := readJSONFile(dir, name, &c); err != nil {
 		return err
 	}
 	switch {
@@ -80,13 +80,13 @@ func (m *Model) logitScore(dir, path string) error {
 	return nil
 }
 
-// outside refuses the folder of a module.
-func outside(path string) error {
+// checkModulePath refuses the folder of a module.
+func checkModulePath(path string) error {
 	return fmt.Errorf("modules.json names the folder %.80q, which is not inside the checkpoint", path)
 }
 
-// templating reads the variables with which the chat template renders pairs.
-func (m *Model) templating(variables map[string]json.RawMessage) {
+// readTemplateVariables reads the variables with which the chat template renders pairs.
+func (m *Model) readTemplateVariables(variables map[string]json.RawMessage) {
 	for _, size := range []string{"padding", "truncation", "max_length", "return_tensors", "restore_suffix"} {
 		delete(variables, size) // they change no text
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
-// sentence reads the files of sentence-transformers, where there are any: then the checkpoint is an Embedder.
-func (m *Model) sentence(dir string, c *config) error {
+// readSentenceFiles reads the files of sentence-transformers, where there are any: then the checkpoint is an Embedder.
+func (m *Model) readSentenceFiles(dir string, c *config) error {
 	var modules []module
-	found, err := read(dir, "modules.json", &modules)
+	found, err := readJSONFile(dir, "modules.json", &modules)
 	if err != nil {
 		return err
 	}
@@ -27,29 +27,29 @@ func (m *Model) sentence(dir string, c *config) error {
 			return fmt.Errorf("modules.json has more than one module of the type %.60q, which is not supported", kind)
 		}
 		seen[kind] = true
-		if err := m.module(dir, kind, next.Path); err != nil {
+		if err := m.readModule(dir, kind, next.Path); err != nil {
 			return err
 		}
 	}
-	if err := m.prompts(dir, c); err != nil {
+	if err := m.readPrompts(dir, c); err != nil {
 		return err
 	}
-	return m.limits(dir, found)
+	return m.readLimits(dir, found)
 }
 
 // module is one of modules.json.
 type module struct{ Path, Type string }
 
-// module reads one of modules.json by its kind.
-func (m *Model) module(dir, kind, path string) error {
+// readModule reads one of modules.json by its kind.
+func (m *Model) readModule(dir, kind, path string) error {
 	switch kind {
 	case "Transformer":
 		return nil
 	case "Pooling":
 		m.Kind = Embedder
-		return m.pooling(dir, path)
+		return m.readPooling(dir, path)
 	case "Dense":
-		return m.dense(dir, path)
+		return m.readDense(dir, path)
 	case "Normalize":
 		m.Normalize = true
 		return nil
@@ -59,8 +59,8 @@ func (m *Model) module(dir, kind, path string) error {
 	return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: Transformer, Pooling, Dense, Normalize and LogitScore are; save the model without it, if its vectors will do", kind)
 }
 
-// limits reads how texts are read: how many tokens of them, in which case, and by which variables of the template.
-func (m *Model) limits(dir string, sentence bool) error {
+// readLimits reads how texts are read: how many tokens of them, in which case, and by which variables of the template.
+func (m *Model) readLimits(dir string, sentence bool) error {
 	var limits struct {
 		MaxTokens *int `json:"max_seq_length"`
 		LowerCase bool `json:"do_lower_case"`
@@ -68,7 +68,7 @@ func (m *Model) limits(dir string, sentence bool) error {
 			Template map[string]json.RawMessage `json:"chat_template"`
 		} `json:"processing_kwargs"`
 	}
-	if _, err := read(dir, "sentence_bert_config.json", &limits); err != nil {
+	if _, err := readJSONFile(dir, "sentence_bert_config.json", &limits); err != nil {
 		return err
 	}
 	if limits.LowerCase {
@@ -78,7 +78,7 @@ func (m *Model) limits(dir string, sentence bool) error {
 		}
 		m.LowerCase = !lowers
 	}
-	m.templating(limits.Processor.Template)
+	m.readTemplateVariables(limits.Processor.Template)
 	if limits.MaxTokens != nil && *limits.MaxTokens > 0 {
 		m.MaxTokens = *limits.MaxTokens
 		return nil
@@ -89,7 +89,7 @@ func (m *Model) limits(dir string, sentence bool) error {
 	if !sentence {
 		return nil
 	}
-	_, err := read(dir, "tokenizer_config.json", &tokenizer)
+	_, err := readJSONFile(dir, "tokenizer_config.json", &tokenizer)
 	if n := tokenizer.MaxTokens; n >= 1 && n < 1<<30 {
 		m.MaxTokens = int(n)
 	}
@@ -106,8 +106,8 @@ type normalizer struct {
 	List      []normalizer `json:"normalizers"`
 }
 
-func (n *normalizer) lowers() bool {
-	return n.Type == "Lowercase" || n.LowerCase || slices.ContainsFunc(n.List, func(n normalizer) bool { return n.lowers() })
+func (n *normalizer) lowersCase() bool {
+	return n.Type == "Lowercase" || n.LowerCase || slices.ContainsFunc(n.List, func(n normalizer) bool { return n.lowersCase() })
 }
 
 // tokenizerLowers says whether the tokenizer reads texts in lower case.
@@ -120,7 +120,7 @@ func tokenizerLowers(dir string) (bool, error) {
 	if err := json.Unmarshal(text, &tokenizer); err != nil {
 		return false, fmt.Errorf("tokenizer.json: %w", err)
 	}
-	return tokenizer.Normalizer.lowers(), nil
+	return tokenizer.Normalizer.lowersCase(), nil
 }
 
 // modes are the keys of a pooling's file, and newer names for them.
@@ -136,14 +136,14 @@ var modes = []struct {
 	{"pooling_mode_lasttoken", "lasttoken", engine.PoolLast},
 }
 
-// pooling reads the module's own file below dir.
-func (m *Model) pooling(dir, path string) error {
+// readPooling reads the module's own file below dir.
+func (m *Model) readPooling(dir, path string) error {
 	if !filepath.IsLocal(path) {
-		return outside(path)
+		return checkModulePath(path)
 	}
 	name := filepath.Join(path, "config.json")
 	var keys map[string]json.RawMessage
-	found, err := read(dir, name, &keys)
+	found, err := readJSONFile(dir, name, &keys)
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ func poolOfKeys(keys map[string]json.RawMessage) (engine.Pool, error) {
 	return modes[slices.Index(known, chosen[0])].pool, nil
 }
 
-// prompts reads what texts get in front, how vectors are compared, and what makes scores of logits.
-func (m *Model) prompts(dir string, model *config) error {
+// readPrompts reads what texts get in front, how vectors are compared, and what makes scores of logits.
+func (m *Model) readPrompts(dir string, model *config) error {
 	const name = "config_sentence_transformers.json"
 	var c struct {
 		Prompts    map[string]string `json:"prompts"`
@@ -209,7 +209,7 @@ func (m *Model) prompts(dir string, model *config) error {
 		Similarity *string           `json:"similarity_fn_name"`
 		Activation string            `json:"activation_fn"`
 	}
-	if _, err := read(dir, name, &c); err != nil {
+	if _, err := readJSONFile(dir, name, &c); err != nil {
 		return err
 	}
 	m.Prompts = c.Prompts

@@ -42,8 +42,8 @@ func newCall[Answer any](serial uint64, msg wire.Message) call[Answer] {
 	return call[Answer]{serial, msg, make(chan Answer, 1)}
 }
 
-// answer hands a caller its answer, once.
-func (w *calls[Answer]) answer(serial uint64, a Answer) {
+// answerCall hands a caller its answer, once.
+func (w *calls[Answer]) answerCall(serial uint64, a Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c, found := w.waiting[serial]; found {
@@ -58,8 +58,8 @@ func (w *calls[Answer]) forget(serial uint64) {
 	delete(w.waiting, serial)
 }
 
-// again asks a scheduler that may know nothing of them all that waits. What cannot be sent waits on.
-func (w *calls[Answer]) again(conn Conn) {
+// resendWaiting asks a scheduler that may know nothing of them all that waits. What cannot be sent waits on.
+func (w *calls[Answer]) resendWaiting(conn Conn) {
 	w.mu.Lock()
 	var all []call[Answer]
 	for _, c := range w.waiting {
@@ -116,15 +116,15 @@ func (c *Client) setModel(ctx context.Context, model string, unload bool) error 
 	for {
 		select {
 		case answer := <-asked.done:
-			c.hello() // for a Welcome that tells it
+			c.sendHello() // for a Welcome that tells it
 			if answer.Err != nil {
 				return answer.Err
 			}
-			c.settle(ctx, model, !unload)
+			c.awaitModelState(ctx, model, !unload)
 			return nil
 		case <-tick.C:
 			sent = sent || c.conn.Send(asked.msg) == nil
-			if err := c.silence(); err != nil {
+			if err := c.silenceError(); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -137,8 +137,8 @@ func (c *Client) setModel(ctx context.Context, model string, unload bool) error 
 // it again.
 const settleTimeout = 100 * time.Millisecond
 
-// settle waits until State says that a model is ready, or is not, so that who has set it sees that.
-func (c *Client) settle(ctx context.Context, model string, ready bool) {
+// awaitModelState waits until State says that a model is ready, or is not, so that who has set it sees that.
+func (c *Client) awaitModelState(ctx context.Context, model string, ready bool) {
 	timer := time.NewTimer(settleTimeout)
 	defer timer.Stop()
 	for {

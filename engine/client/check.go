@@ -48,7 +48,7 @@ func (e *LengthError) Error() string {
 
 // check holds a job against what its model takes.
 func (c *Client) check(job *engine.Job) error {
-	m, err := c.State().usable(job.Model)
+	m, err := c.State().usableModel(job.Model)
 	switch {
 	case err != nil:
 		return err
@@ -165,7 +165,7 @@ func checkRefs(what string, refs []engine.Ref, specs []wire.TensorSpec, every bo
 	for i, r := range refs {
 		spec := specOf(specs, r.Name)
 		if spec == nil {
-			return engine.Errorf(engine.CodeBadTokens, "%s %.100q is not one of the model's: %s", what, r.Name, names(specs))
+			return engine.Errorf(engine.CodeBadTokens, "%s %.100q is not one of the model's: %s", what, r.Name, specNames(specs))
 		}
 		if slices.ContainsFunc(refs[:i], func(other engine.Ref) bool { return other.Name == r.Name }) {
 			return engine.Errorf(engine.CodeBadTokens, "%s %s is given twice", what, r.Name)
@@ -173,7 +173,7 @@ func checkRefs(what string, refs []engine.Ref, specs []wire.TensorSpec, every bo
 		if r.Type != spec.Type {
 			return engine.Errorf(engine.CodeBadTokens, "%s %s is of %v; the model takes %v", what, r.Name, r.Type, spec.Type)
 		}
-		if !fits(r.Shape, spec.Shape) {
+		if !fitsSpec(r.Shape, spec.Shape) {
 			return engine.Errorf(engine.CodeBadTokens, "%s %s has the shape %v; the model takes %v, where -1 is any", what, r.Name, r.Shape, spec.Shape)
 		}
 		if len(spec.Shape) == 0 || spec.Shape[0] >= 0 {
@@ -201,7 +201,7 @@ func specOf(specs []wire.TensorSpec, name string) *wire.TensorSpec {
 	return nil
 }
 
-func names(specs []wire.TensorSpec) string {
+func specNames(specs []wire.TensorSpec) string {
 	var list string
 	for i, s := range specs {
 		if i > 0 {
@@ -212,7 +212,7 @@ func names(specs []wire.TensorSpec) string {
 	return list
 }
 
-// fits says whether a shape is one of those that a spec allows. Every dimension has at least one element.
-func fits(shape, spec []int) bool {
+// fitsSpec says whether a shape is one of those that a spec allows. Every dimension has at least one element.
+func fitsSpec(shape, spec []int) bool {
 	return slices.EqualFunc(shape, spec, func(n, allowed int) bool { return n > 0 && (allowed < 0 || n == allowed) })
 }

@@ -75,7 +75,7 @@ func texts(t *testing.T, results *Results, n int) ([]string, *engine.Error) {
 	t.Helper()
 	out := make([]string, n)
 	var failed *engine.Error
-	for _, d := range results.take(nil) {
+	for _, d := range results.takeDeliveries(nil) {
 		if d.At.IsZero() {
 			t.Errorf("%+v came at no time", d)
 		}
@@ -275,7 +275,7 @@ func TestAbandon(t *testing.T) {
 	c.Abandon("demo", engine.Errorf(engine.CodeUnavailable, "it is gone"))
 	sent, _ := s.Seen()
 	c.Deliver(token(sent[0].ID, 0, 'x', engine.FinishLength))
-	ended := results.take(nil)
+	ended := results.takeDeliveries(nil)
 	if len(ended) != 2 || openJobs(c) != 0 || c.JobsOf("demo") != 0 {
 		t.Fatalf("%d Results came, %d jobs are open", len(ended), openJobs(c))
 	}

@@ -42,7 +42,7 @@ func (c *Client) Run(ctx context.Context) error {
 		err = c.receive(ctx)
 		stop()
 	})
-	c.beat(beating)
+	c.sendHeartbeats(beating)
 	group.Wait()
 	c.fetches.Wait()
 	return err
@@ -66,32 +66,32 @@ func (c *Client) receive(ctx context.Context) error {
 func (c *Client) Deliver(msg wire.Message) {
 	switch m := msg.(type) {
 	case *wire.Result:
-		c.result(m)
+		c.deliverResult(m)
 	case *wire.Welcome:
 		c.welcome(m)
 	case *wire.ResetDone:
-		c.resets.answer(m.Serial, m)
+		c.resets.answerCall(m.Serial, m)
 	case *wire.ModelSet:
-		c.settings.answer(m.Serial, m)
+		c.settings.answerCall(m.Serial, m)
 	case *wire.Lost:
-		c.lost()
+		c.noteLostMessages()
 	default:
 		c.log.Warn("message of a kind a frontend does not expect", zap.String("kind", fmt.Sprintf("%T", msg)))
 	}
 }
 
-// beat says Hello at once and then as a heartbeat; every Welcome that answers brings the
+// sendHeartbeats says Hello at once and then as a heartbeat; every Welcome that answers brings the
 // scheduler's state. It does not wait with the pulse when the models change.
-func (c *Client) beat(ctx context.Context) {
+func (c *Client) sendHeartbeats(ctx context.Context) {
 	tick := time.NewTicker(c.cfg.Heartbeat)
 	defer tick.Stop()
-	c.hello()
+	c.sendHello()
 	for {
 		changed := c.State().changed
-		c.pulse()
+		c.sendPulse()
 		select {
 		case <-tick.C:
-			c.hello()
+			c.sendHello()
 		case <-changed:
 		case <-ctx.Done():
 			return
@@ -99,16 +99,16 @@ func (c *Client) beat(ctx context.Context) {
 	}
 }
 
-// pulse says that the client works. A connection or jobs that are held for ever stop it.
-func (c *Client) pulse() {
+// sendPulse says that the client works. A connection or jobs that are held for ever stop it.
+func (c *Client) sendPulse() {
 	if c.cfg.Pulse != nil {
 		c.Jobs()
 		c.cfg.Pulse()
 	}
 }
 
-// hello greets the scheduler. Should that fail, the connection greets it when it is there.
-func (c *Client) hello() {
+// sendHello greets the scheduler. Should that fail, the connection greets it when it is there.
+func (c *Client) sendHello() {
 	greeting := &wire.Hello{Role: wire.RoleFrontend, Name: c.cfg.Name, Epoch: c.epoch, Models: c.State().revision}
 	if err := c.conn.Send(greeting); err != nil {
 		c.log.Debug("the scheduler is away", zap.Error(err))

@@ -84,7 +84,7 @@ func (c *Client) Next(j *Job, work *engine.Tokens) {
 	connected := c.connected
 	c.mu.Unlock()
 	if connected {
-		c.send(j, msg)
+		c.sendJob(j, msg)
 	}
 }
 
@@ -115,7 +115,7 @@ func (c *Client) Submit(holder string, jobs []*Job) *engine.Error {
 		c.mu.Unlock()
 		return noRoom("jobs are open", full)
 	}
-	if err := c.keep(holder, jobs); err != nil {
+	if err := c.keepTensors(holder, jobs); err != nil {
 		c.jobs.Release(holder, int64(len(jobs)))
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *Client) Submit(holder string, jobs []*Job) *engine.Error {
 		return nil
 	}
 	for _, j := range jobs {
-		c.send(j, &j.submit)
+		c.sendJob(j, &j.submit)
 	}
 	return nil
 }
@@ -148,8 +148,8 @@ func (c *Client) begin(jobs ...*Job) (connected bool) {
 	return c.connected
 }
 
-// end forgets an open job; the caller holds mu.
-func (c *Client) end(j *Job) {
+// forgetJob forgets an open job; the caller holds mu.
+func (c *Client) forgetJob(j *Job) {
 	delete(c.open, j.id)
 	if c.openOf[j.submit.Model]--; c.openOf[j.submit.Model] == 0 {
 		delete(c.openOf, j.submit.Model)
@@ -166,8 +166,8 @@ func noRoom(what string, err error) *engine.Error {
 	return engine.Errorf(engine.CodeOverloaded, "%s: %v; come back later", what, err)
 }
 
-// send sends a job, or what is new of it; if that fails, the job waits for the next Welcome.
-func (c *Client) send(j *Job, msg wire.Message) {
+// sendJob sends a job, or what is new of it; if that fails, the job waits for the next Welcome.
+func (c *Client) sendJob(j *Job, msg wire.Message) {
 	if err := c.conn.Send(msg); err != nil {
 		c.mu.Lock()
 		j.sent = false
@@ -184,11 +184,11 @@ func (c *Client) Cancel(jobs ...*Job) {
 		id := j.id
 		_, found := c.open[id]
 		if found {
-			c.end(j)
+			c.forgetJob(j)
 		}
 		c.mu.Unlock()
 		if found {
-			c.withdraw(id)
+			c.cancelJob(id)
 		}
 	}
 }
@@ -205,13 +205,13 @@ func (c *Client) Abandon(model string, why *engine.Error) {
 	slices.SortFunc(ended, func(a, b *Job) int { return cmp.Compare(a.id, b.id) })
 	deliveries := make([]Delivery, len(ended))
 	for i, j := range ended {
-		c.end(j)
+		c.forgetJob(j)
 		deliveries[i] = j.delivery(&wire.Result{Job: j.id, Err: why}, nil)
 	}
 	c.mu.Unlock()
 	for i, j := range ended {
-		c.withdraw(j.id)
-		j.results.put(deliveries[i])
+		c.cancelJob(j.id)
+		j.results.putDelivery(deliveries[i])
 	}
 }
 
@@ -220,15 +220,15 @@ func (j *Job) delivery(r *wire.Result, outputs [][]byte) Delivery {
 	return Delivery{Index: j.index, Result: r, Units: j.submit.Work.Units(), Submitted: j.begun, Outputs: outputs, At: time.Now()}
 }
 
-func (c *Client) withdraw(id engine.JobID) {
+func (c *Client) cancelJob(id engine.JobID) {
 	if err := c.conn.Send(&wire.Cancel{Job: id}); err != nil {
 		c.log.Debug("a Cancel was not sent", zap.Stringer("job", id), zap.Error(err))
 	}
 }
 
-// result passes r on to its job's Results. A job that was submitted again repeats the outputs that its
+// deliverResult passes r on to its job's Results. A job that was submitted again repeats the outputs that its
 // owner has; draws are seeded by job, so they are the same and are dropped.
-func (c *Client) result(r *wire.Result) {
+func (c *Client) deliverResult(r *wire.Result) {
 	out, whole := r.Output.(*engine.TensorOutput)
 	final := whole || r.Err != nil || r.Finish != engine.FinishNone
 	c.mu.Lock()
@@ -236,13 +236,13 @@ func (c *Client) result(r *wire.Result) {
 	if j == nil {
 		c.mu.Unlock()
 		if !final {
-			c.withdraw(r.Job) // a Submit and a Cancel crossed a restart of the scheduler
+			c.cancelJob(r.Job) // a Submit and a Cancel crossed a restart of the scheduler
 		}
 		return
 	}
 	if whole && r.Err == nil && c.cfg.Outputs != nil {
 		c.mu.Unlock()
-		c.fetches.Go(func() { c.fetch(j, r, out) }) // Run waits for it
+		c.fetches.Go(func() { c.fetchOutputs(j, r, out) }) // Run waits for it
 		return
 	}
 	index := indexOf(r, j.next)
@@ -254,20 +254,20 @@ func (c *Client) result(r *wire.Result) {
 		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "token %d of job %v came where token %d was due, for the %dth time", index, r.Job, j.next, maxGaps+1)}
 		final = true
 	case index > j.next:
-		again := c.rename(j)
+		again := c.renameJob(j)
 		c.mu.Unlock()
 		c.log.Warn("a Result was lost; the job is run again", zap.Stringer("job", r.Job), zap.Stringer("as", again.ID))
-		c.withdraw(r.Job)
-		c.send(j, again)
+		c.cancelJob(r.Job)
+		c.sendJob(j, again)
 		return
 	}
 	j.next++
 	if final {
-		c.end(j)
+		c.forgetJob(j)
 	}
 	d := j.delivery(r, nil)
 	c.mu.Unlock()
-	j.results.put(d)
+	j.results.putDelivery(d)
 }
 
 // indexOf is the place of a Result among its job's; of one without a place of its own it is due.
@@ -281,18 +281,18 @@ func indexOf(r *wire.Result, due int) int {
 // maxGaps bounds how often a job is run again because Results of it were lost.
 const maxGaps = 3
 
-// rename gives j another id, under which a scheduler that has answered in part starts afresh. The
+// renameJob gives j another id, under which a scheduler that has answered in part starts afresh. The
 // caller holds mu and sends the Submit that is returned.
-func (c *Client) rename(j *Job) *wire.Submit {
+func (c *Client) renameJob(j *Job) *wire.Submit {
 	delete(c.open, j.id)
 	j.id = c.newID()
 	j.gaps++
 	c.open[j.id] = j
-	return j.message(time.Now())
+	return j.newSubmit(time.Now())
 }
 
-// message is the Submit of a job that has waited here. The caller holds mu of the job's client.
-func (j *Job) message(now time.Time) *wire.Submit {
+// newSubmit is the Submit of a job that has waited here. The caller holds mu of the job's client.
+func (j *Job) newSubmit(now time.Time) *wire.Submit {
 	msg := j.submit
 	msg.ID, msg.Waited = j.id, now.Sub(j.arrived)
 	return &msg

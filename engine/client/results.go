@@ -30,7 +30,7 @@ type Results struct {
 // NewResults makes an empty stream, for NewJob.
 func NewResults() *Results { return &Results{wake: make(chan struct{}, 1)} }
 
-func (r *Results) put(d Delivery) {
+func (r *Results) putDelivery(d Delivery) {
 	r.mu.Lock()
 	r.arrived = append(r.arrived, d)
 	r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *Results) put(d Delivery) {
 func (r *Results) Next(ctx context.Context, taken []Delivery) ([]Delivery, error) {
 	select {
 	case <-r.wake:
-		return r.take(taken), nil
+		return r.takeDeliveries(taken), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -72,8 +72,8 @@ func (r *Results) All(ctx context.Context, jobs int, accept func(Delivery) error
 	return 0, nil
 }
 
-// take empties the stream, handing over into's memory for what comes next.
-func (r *Results) take(into []Delivery) []Delivery {
+// takeDeliveries empties the stream, handing over into's memory for what comes next.
+func (r *Results) takeDeliveries(into []Delivery) []Delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	taken := r.arrived

@@ -28,8 +28,8 @@ type State struct {
 // State is the pool's, as it was last heard of.
 func (c *Client) State() *State { return c.state.Load() }
 
-// silence is an error of engine.CodeUnavailable if the scheduler has been silent for too long.
-func (c *Client) silence() error {
+// silenceError is an error of engine.CodeUnavailable if the scheduler has been silent for too long.
+func (c *Client) silenceError() error {
 	if silent := time.Since(c.State().Heard); silent > c.cfg.AwayTimeout {
 		return engine.Errorf(engine.CodeUnavailable, "the scheduler has been silent for %v; it may be restarting", silent.Round(time.Second))
 	}
@@ -40,11 +40,11 @@ func (c *Client) silence() error {
 // for the weights: jobs do. Its errors are an *engine.Error of engine.CodeUnavailable when the model cannot be
 // run, the scheduler is silent, or no executor of it comes, for AwayTimeout, and why ctx has ended.
 func (c *Client) Model(ctx context.Context, name string) (*wire.Served, error) {
-	if err := c.silence(); err != nil {
+	if err := c.silenceError(); err != nil {
 		return nil, err
 	}
 	state := c.State()
-	if m, err := state.usable(name); m != nil || err != nil {
+	if m, err := state.usableModel(name); m != nil || err != nil {
 		return m, err
 	}
 	timer := time.NewTimer(c.cfg.AwayTimeout)
@@ -58,14 +58,14 @@ func (c *Client) Model(ctx context.Context, name string) (*wire.Served, error) {
 			return nil, engine.Errorf(engine.CodeUnavailable, "no executor has come up to serve %s within %v", name, c.cfg.AwayTimeout)
 		}
 		state = c.State()
-		if m, err := state.usable(name); m != nil || err != nil {
+		if m, err := state.usableModel(name); m != nil || err != nil {
 			return m, err
 		}
 	}
 }
 
-// usable is a model whose limits are known; nil while it is to be waited for.
-func (s *State) usable(name string) (*wire.Served, error) {
+// usableModel is a model whose limits are known; nil while it is to be waited for.
+func (s *State) usableModel(name string) (*wire.Served, error) {
 	switch m := s.Models[name]; {
 	case m == nil:
 		return nil, nil
@@ -77,8 +77,8 @@ func (s *State) usable(name string) (*wire.Served, error) {
 	return nil, nil
 }
 
-// lost notes that messages under way, in either direction, may be gone.
-func (c *Client) lost() {
+// noteLostMessages notes that messages under way, in either direction, may be gone.
+func (c *Client) noteLostMessages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.connected = false
@@ -88,7 +88,7 @@ func (c *Client) lost() {
 // it is a new one or the connection is.
 func (c *Client) welcome(w *wire.Welcome) {
 	now := time.Now()
-	old, state := c.State(), c.note(w, now)
+	old, state := c.State(), c.noteWelcome(w, now)
 	c.mu.Lock()
 	again := !c.connected || w.Epoch != c.scheduler
 	c.scheduler, c.connected = w.Epoch, true
@@ -96,36 +96,36 @@ func (c *Client) welcome(w *wire.Welcome) {
 	for _, j := range c.open {
 		if again || !j.sent {
 			j.sent = true
-			missing = append(missing, j.message(now))
+			missing = append(missing, j.newSubmit(now))
 		}
 	}
 	c.mu.Unlock()
 	if again {
 		c.log.Info("connected to the scheduler", zap.Uint64("epoch", w.Epoch), zap.Int("jobs_submitted_again", len(missing)))
-		c.hello() // it may know nothing of this client, and takes no Submit from a stranger
-		c.settings.again(c.conn)
+		c.sendHello() // it may know nothing of this client, and takes no Submit from a stranger
+		c.settings.resendWaiting(c.conn)
 	}
 	slices.SortFunc(missing, func(a, b *wire.Submit) int { return cmp.Compare(a.ID, b.ID) })
 	for _, msg := range missing {
-		c.resend(msg)
+		c.resendSubmit(msg)
 	}
 	if state.changed != old.changed {
 		close(old.changed)
 	}
 }
 
-// resend sends a Submit of a job that may have ended or been renamed since.
-func (c *Client) resend(msg *wire.Submit) {
+// resendSubmit sends a Submit of a job that may have ended or been renamed since.
+func (c *Client) resendSubmit(msg *wire.Submit) {
 	c.mu.Lock()
 	j := c.open[msg.ID]
 	c.mu.Unlock()
 	if j != nil {
-		c.send(j, msg)
+		c.sendJob(j, msg)
 	}
 }
 
-// note makes a Welcome the State.
-func (c *Client) note(w *wire.Welcome, now time.Time) *State {
+// noteWelcome makes a Welcome the State.
+func (c *Client) noteWelcome(w *wire.Welcome, now time.Time) *State {
 	old := c.State()
 	s := &State{
 		Epoch: w.Epoch, Heard: now, Models: old.Models, Stats: w.Stats, Pool: w.Pool, Executors: w.States,

@@ -116,7 +116,7 @@ func TestReset(t *testing.T) {
 func TestRevisions(t *testing.T) {
 	c, s := newClient(Config{}, nil)
 	known := func() uint64 {
-		c.hello()
+		c.sendHello()
 		hellos := s.Hellos()
 		return hellos[len(hellos)-1].Models
 	}

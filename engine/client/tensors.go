@@ -85,8 +85,8 @@ func checkBytes(refs []*engine.Ref, data [][]byte) error {
 	return nil
 }
 
-// keep puts the tensors of a holder's jobs where executors find them: of all jobs or, with an error, of none.
-func (c *Client) keep(holder string, jobs []*Job) *engine.Error {
+// keepTensors puts the tensors of a holder's jobs where executors find them: of all jobs or, with an error, of none.
+func (c *Client) keepTensors(holder string, jobs []*Job) *engine.Error {
 	for _, j := range jobs {
 		if j.tensors == nil {
 			continue
@@ -117,10 +117,10 @@ func (c *Client) letGo(jobs ...*Job) {
 	}
 }
 
-// fetch brings the outputs of a job that its executor has done, and ends the job. Outputs that have gone with
+// fetchOutputs brings the outputs of a job that its executor has done, and ends the job. Outputs that have gone with
 // their executor are a lost Result.
-func (c *Client) fetch(j *Job, r *wire.Result, out *engine.TensorOutput) {
-	data, err := c.take(out.Outputs)
+func (c *Client) fetchOutputs(j *Job, r *wire.Result, out *engine.TensorOutput) {
+	data, err := c.readTensors(out.Outputs)
 	c.mu.Lock()
 	if c.open[r.Job] != j {
 		c.mu.Unlock()
@@ -128,21 +128,21 @@ func (c *Client) fetch(j *Job, r *wire.Result, out *engine.TensorOutput) {
 	}
 	switch {
 	case err != nil && j.gaps < maxGaps:
-		again := c.rename(j)
+		again := c.renameJob(j)
 		c.mu.Unlock()
 		c.log.Warn("outputs were lost; the job is run again", zap.Stringer("job", r.Job), zap.Stringer("as", again.ID), zap.Error(err))
-		c.send(j, again)
+		c.sendJob(j, again)
 		return
 	case err != nil:
 		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "the outputs of job %v were lost for the %dth time: %v", r.Job, maxGaps+1, err)}
 	}
-	c.end(j)
+	c.forgetJob(j)
 	c.mu.Unlock()
-	j.results.put(j.delivery(r, data))
+	j.results.putDelivery(j.delivery(r, data))
 }
 
-// take brings the bytes of tensors.
-func (c *Client) take(refs []engine.Ref) ([][]byte, error) {
+// readTensors brings the bytes of tensors.
+func (c *Client) readTensors(refs []engine.Ref) ([][]byte, error) {
 	data, left := make([][]byte, len(refs)), maxOutputs
 	for i := range refs {
 		n, ok := refs[i].Bytes()

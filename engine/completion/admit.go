@@ -40,8 +40,8 @@ func (c *Call) admit(ctx context.Context) error {
 	if count > maxJobs {
 		return api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobs)
 	}
-	c.eos = choosable(c.text.EOS(), m.Tokens.VocabSize)
-	ask, err := c.ask(ctx)
+	c.eos = choosableTokens(c.text.EOS(), m.Tokens.VocabSize)
+	ask, err := c.newAsk(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *Call) admit(ctx context.Context) error {
 	c.choices = make([]choice, 0, count)
 	c.jobs = make([]*client.Job, 0, len(c.prompts)*c.perPrompt)
 	c.open = count
-	if c.form, err = c.constraint(ctx); err != nil {
+	if c.form, err = c.newConstraint(ctx); err != nil {
 		return err
 	}
 	for i := range c.prompts {
@@ -86,7 +86,7 @@ func (c *Call) checkLists(ask *engine.Ask, jobs int) error {
 func (c *Call) admitPrompt(ctx context.Context, i int, limits *wire.TokenLimits, ask engine.Ask) error {
 	p := &c.prompts[i]
 	var err error
-	if p.maxTokens, err = c.fit(i, limits.MaxModelLen); err != nil {
+	if p.maxTokens, err = c.fitPrompt(i, limits.MaxModelLen); err != nil {
 		return err
 	}
 	work := &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask}
@@ -97,7 +97,7 @@ func (c *Call) admitPrompt(ctx context.Context, i int, limits *wire.TokenLimits,
 	if err != nil {
 		return c.misfit(i, err)
 	}
-	if err := c.spell(p); err != nil {
+	if err := c.decodeEcho(p); err != nil {
 		return err
 	}
 	for k := range c.perPrompt {
@@ -130,14 +130,14 @@ func (c *Call) addJob(ctx context.Context, first *client.Job, work *engine.Token
 			return err
 		}
 		c.guided = append(c.guided, g)
-		job = c.s.pool.Like(first, g.next(), index)
+		job = c.s.pool.Like(first, g.nextWork(), index)
 	}
 	c.jobs = append(c.jobs, job)
 	return nil
 }
 
-// choosable are the tokens of eos that a model of so many can choose.
-func choosable(eos []engine.TokenID, vocab int) []engine.TokenID {
+// choosableTokens are the tokens of eos that a model of so many can choose.
+func choosableTokens(eos []engine.TokenID, vocab int) []engine.TokenID {
 	if !slices.ContainsFunc(eos, func(id engine.TokenID) bool { return int(id) >= vocab }) {
 		return eos
 	}
@@ -166,9 +166,9 @@ func (c *Call) misfit(i int, err error) error {
 	return err
 }
 
-// fit truncates prompt i where that is asked for, and returns how many tokens to generate from it. It leaves it to the
+// fitPrompt truncates prompt i where that is asked for, and returns how many tokens to generate from it. It leaves it to the
 // pool's client to refuse a prompt that does not fit.
-func (c *Call) fit(i, limit int) (maxTokens int, err error) {
+func (c *Call) fitPrompt(i, limit int) (maxTokens int, err error) {
 	p := &c.prompts[i]
 	asked := 1 // the least that is of use, where the client did not say
 	if c.MaxTokens != nil {
@@ -205,8 +205,8 @@ func (c *Call) defaultMaxTokens(limit int) int {
 	return limit
 }
 
-// spell gives p the text to be echoed, where it came as tokens or was truncated.
-func (c *Call) spell(p *prompt) error {
+// decodeEcho gives p the text to be echoed, where it came as tokens or was truncated.
+func (c *Call) decodeEcho(p *prompt) error {
 	if !c.echo || p.text != "" {
 		return nil
 	}

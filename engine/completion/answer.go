@@ -18,7 +18,7 @@ func (c *Call) Answer() api.Encoder {
 }
 
 func (c *Call) completionAnswer() *completions.Completion {
-	answer := c.completion()
+	answer := c.newCompletion()
 	answer.Usage, answer.Metrics = c.usage(), c.metrics()
 	answer.Choices = api.Made(len(c.choices), func(i int) completions.CompletionChoice {
 		if i > 0 && i%c.N == 0 {
@@ -50,7 +50,7 @@ func (c *Call) metrics() *completions.Metrics {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (c *Call) completion() *completions.Completion {
+func (c *Call) newCompletion() *completions.Completion {
 	return &completions.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
 }
 
@@ -61,9 +61,9 @@ func (ch *choice) completionPart(i, first int) completions.CompletionChoice {
 	if ch.c.echo && first == 0 {
 		out.Text = ch.prompt.text
 	}
-	out.Text += ch.fresh()
+	out.Text += ch.freshText()
 	if ch.c.ReturnTokenIDs {
-		out.TokenIDs = ch.tokens(first)
+		out.TokenIDs = ch.generatedTokens(first)
 		if first == 0 {
 			out.PromptTokenIDs = ch.prompt.ids
 		}
@@ -76,7 +76,7 @@ func (c *Call) chatAnswer() *completions.Chat {
 	answer.Usage, answer.Metrics = c.usage(), c.metrics()
 	answer.Choices = api.Made(len(c.choices), func(i int) completions.ChatChoice {
 		ch := &c.choices[i]
-		message := ch.message(i)
+		message := ch.freshMessage(i)
 		message.Role = "assistant"
 		part := ch.chatPart(i, 0)
 		part.Message = message
@@ -96,11 +96,11 @@ func (c *Call) chatOf(object string) *completions.Chat {
 // chatPart is choice i without its message, which comes before: its calls are known then.
 func (ch *choice) chatPart(i, first int) completions.ChatChoice {
 	out := completions.ChatChoice{Index: i, Logprobs: ch.chatLogprobs(first), FinishReason: ch.finish, StopReason: ch.stop}
-	if (ch.c.calls() || ch.calls > 0) && ch.finish == engine.FinishStop.String() && ch.stop == (completions.StopReason{}) {
+	if (ch.c.callsFunction() || ch.calls > 0) && ch.finish == engine.FinishStop.String() && ch.stop == (completions.StopReason{}) {
 		out.FinishReason = "tool_calls"
 	}
 	if ch.c.ReturnTokenIDs {
-		out.TokenIDs = ch.tokens(first)
+		out.TokenIDs = ch.generatedTokens(first)
 	}
 	return out
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 )
 
-func (c *Call) ask(ctx context.Context) (engine.Ask, error) {
-	bans, err := c.bans(ctx)
+func (c *Call) newAsk(ctx context.Context) (engine.Ask, error) {
+	bans, err := c.bannedTokens(ctx)
 	a := engine.Ask{
 		Top: c.Top, Labels: c.LogprobTokenIDs, Allowed: engine.NewTokenSet(c.AllowedTokenIDs...), Bans: bans,
 		Temperature: float32(c.Temperature), TopP: float32(c.TopP), TopK: c.TopK, MinP: float32(c.MinP),
@@ -46,9 +46,9 @@ func (c *Call) stopTokens() []engine.TokenID {
 	return append(slices.Clone(c.StopTokenIDs), c.eos...)
 }
 
-// bans are the tokens that the request forbids: those that end an answer until it has min_tokens, EOS
+// bannedTokens are the tokens that the request forbids: those that end an answer until it has min_tokens, EOS
 // among them even where ignore_eos keeps it from ending one, and the token that completes a bad word.
-func (c *Call) bans(ctx context.Context) ([]engine.Ban, error) {
+func (c *Call) bannedTokens(ctx context.Context) ([]engine.Ban, error) {
 	bans, err := c.badWords(ctx)
 	if c.MinTokens > 0 {
 		for _, id := range slices.Concat(c.StopTokenIDs, c.eos) {
@@ -67,7 +67,7 @@ func (c *Call) badWords(ctx context.Context) ([]engine.Ban, error) {
 			continue
 		}
 		word = strings.TrimLeftFunc(word, unicode.IsSpace)
-		first, err := c.tokens(ctx, "bad_words", word, false)
+		first, err := c.tokenizeText(ctx, "bad_words", word, false)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (c *Call) badWords(ctx context.Context) ([]engine.Ban, error) {
 			return nil, api.Invalid("bad_words", "bad_words: string %d has no tokens", i)
 		}
 		bans = append(bans, engine.Ban{Tokens: first})
-		inside, err := c.tokens(ctx, "bad_words", " "+word, false)
+		inside, err := c.tokenizeText(ctx, "bad_words", " "+word, false)
 		if err != nil {
 			return nil, err
 		}

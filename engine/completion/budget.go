@@ -38,8 +38,8 @@ func (c *Call) checkLogprobs(ask *engine.Ask) error {
 // budgetRequests is how many requests of the greatest size may hold their log-probabilities at a time.
 const budgetRequests = 4
 
-// hold counts n more log-probabilities of the call, if there is room for them.
-func (c *Call) hold(n int64) error {
+// holdLogprobs counts n more log-probabilities of the call, if there is room for them.
+func (c *Call) holdLogprobs(n int64) error {
 	if full := c.s.logprobs.Hold(c.from.Holder, n); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "the server has no memory for the log-probabilities: %v; come back later", full)
 	}

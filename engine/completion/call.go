@@ -84,7 +84,7 @@ func (r *Record) Note(d client.Delivery, first bool) {
 
 // Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
 func (c *Call) Submit() error {
-	if err := c.hold(c.asked.ofPrompts()); err != nil {
+	if err := c.holdLogprobs(c.asked.ofPrompts()); err != nil {
 		c.closeForms()
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *Call) Next(ctx context.Context) ([]int, error) {
 		if d.Result.Err != nil {
 			return nil, d.Result.Err
 		}
-		results, err := c.known(d)
+		results, err := c.knownResults(d)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (c *Call) Next(ctx context.Context) ([]int, error) {
 				return nil, err
 			}
 		}
-		c.follow(d.Index)
+		c.continueJob(d.Index)
 	}
 	return c.fresh, nil
 }
@@ -150,7 +150,7 @@ func (c *Call) acceptAll(d client.Delivery) error {
 		}
 	}
 	if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
-		return c.hold(int64(len(answer.Top) + len(answer.Labels)))
+		return c.holdLogprobs(int64(len(answer.Top) + len(answer.Labels)))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (c *Call) acceptAll(d client.Delivery) error {
 // accept adds a Result to choice i.
 func (c *Call) accept(i int, d client.Delivery) error {
 	ch := &c.choices[i]
-	if ch.done() {
+	if ch.isDone() {
 		return nil // a stop string ended it; this Result was under way
 	}
 	c.Record.Note(d, ch.last.IsZero())
@@ -167,7 +167,7 @@ func (c *Call) accept(i int, d client.Delivery) error {
 	}
 	ch.last = d.At
 	out := d.Result.Output.(*engine.TokenOutput)
-	waited := c.scored(d.Index, ch.prompt, out)
+	waited := c.takeScores(d.Index, ch.prompt, out)
 	if c.Stream {
 		c.fresh = append(c.fresh, i)
 		for k := i / c.N * c.N; waited && k < (i/c.N+1)*c.N; k++ {
@@ -178,7 +178,7 @@ func (c *Call) accept(i int, d client.Delivery) error {
 	if err := ch.text.Err(); err != nil {
 		return engine.Errorf(engine.CodeInternal, "the model's tokenizer fails on the generated tokens: %v", err)
 	}
-	if !ch.done() {
+	if !ch.isDone() {
 		return nil
 	}
 	if c.open--; c.open == 0 {
@@ -190,8 +190,8 @@ func (c *Call) accept(i int, d client.Delivery) error {
 	return nil
 }
 
-// scored takes the scores that the first job of a prompt brings, and says whether events may have waited for them.
-func (c *Call) scored(job int, p *prompt, out *engine.TokenOutput) (waited bool) {
+// takeScores takes the scores that the first job of a prompt brings, and says whether events may have waited for them.
+func (c *Call) takeScores(job int, p *prompt, out *engine.TokenOutput) (waited bool) {
 	if job%c.perPrompt != 0 || p.scored {
 		return false
 	}

@@ -25,21 +25,21 @@ func callForm(functions []forms.Function) (grammar.Kind, string) {
 	return grammar.Lark, grammar.Calls(names, schemas)
 }
 
-// calls says whether the answers call a function.
-func (c *Call) calls() bool { return c.Form != nil && c.Form.Kind == forms.Call }
+// callsFunction says whether the answers call a function.
+func (c *Call) callsFunction() bool { return c.Form != nil && c.Form.Kind == forms.Call }
 
-// message is what the choice has to say that was not said yet.
-func (ch *choice) message(i int) *completions.ChatMessage {
+// freshMessage is what the choice has to say that was not said yet.
+func (ch *choice) freshMessage(i int) *completions.ChatMessage {
 	switch {
 	case ch.parser != nil && ch.c.Stream:
-		return ch.heard(i)
+		return ch.streamedMessage(i)
 	case ch.parser != nil:
-		return ch.parsed(i)
-	case !ch.c.calls():
-		return &completions.ChatMessage{Content: ch.fresh()}
+		return ch.parsedMessage(i)
+	case !ch.c.callsFunction():
+		return &completions.ChatMessage{Content: ch.freshText()}
 	}
 	m := &completions.ChatMessage{Calls: true}
-	if text, first, known := ch.arguments(); known && (first || text != "") {
+	if text, first, known := ch.freshArguments(); known && (first || text != "") {
 		call := completions.ToolCall{Function: completions.CalledByName{Arguments: text}}
 		if first {
 			call.ID, call.Type, call.Function.Name = ch.callID(i, 0), "function", ch.called
@@ -49,9 +49,9 @@ func (ch *choice) message(i int) *completions.ChatMessage {
 	return m
 }
 
-// parsed is a whole answer, in whose words calls are looked for.
-func (ch *choice) parsed(i int) *completions.ChatMessage {
-	content, calls := toolcalls.Parse(ch.c.toolParser, ch.fresh())
+// parsedMessage is a whole answer, in whose words calls are looked for.
+func (ch *choice) parsedMessage(i int) *completions.ChatMessage {
+	content, calls := toolcalls.Parse(ch.c.toolParser, ch.freshText())
 	m := &completions.ChatMessage{Content: content, Calls: content == "" && len(calls) > 0}
 	for n, call := range calls {
 		m.ToolCalls = append(m.ToolCalls, completions.ToolCall{ID: ch.callID(i, n), Type: "function", Function: completions.CalledByName(call)})
@@ -60,10 +60,10 @@ func (ch *choice) parsed(i int) *completions.ChatMessage {
 	return m
 }
 
-// heard is what is new of an answer in whose words calls are looked for.
-func (ch *choice) heard(i int) *completions.ChatMessage {
+// streamedMessage is what is new of an answer in whose words calls are looked for.
+func (ch *choice) streamedMessage(i int) *completions.ChatMessage {
 	m := &completions.ChatMessage{}
-	for _, part := range ch.parser.Add(ch.fresh(), ch.done()) {
+	for _, part := range ch.parser.Add(ch.freshText(), ch.isDone()) {
 		call := completions.ToolCall{Index: part.Call, Function: completions.CalledByName{Name: part.Name, Arguments: part.Arguments}}
 		switch n := len(m.ToolCalls); {
 		case part.Name != "":
@@ -97,10 +97,10 @@ func (ch *choice) callID(i, call int) string {
 	return fmt.Sprintf("%09s", strconv.FormatUint(h.Sum64()%101559956668416, 36)) // 36^9
 }
 
-// arguments are those of the function called that were not said yet; they are known as soon as it is. First says that
+// freshArguments are those of the function called that were not said yet; they are known as soon as it is. First says that
 // nothing of the call was said.
-func (ch *choice) arguments() (text string, first, known bool) {
-	text = ch.fresh()
+func (ch *choice) freshArguments() (text string, first, known bool) {
+	text = ch.freshText()
 	if ch.called != "" {
 		return text, false, true
 	}

@@ -42,7 +42,7 @@ func newChoice(c *Call, promptIndex int) choice {
 	return ch
 }
 
-func (ch *choice) done() bool { return ch.finish != "" }
+func (ch *choice) isDone() bool { return ch.finish != "" }
 
 // accept adds an output, and ends the choice if a stop string is complete.
 func (ch *choice) accept(out *engine.TokenOutput, finish engine.Finish) {
@@ -71,11 +71,11 @@ func (ch *choice) accept(out *engine.TokenOutput, finish engine.Finish) {
 	}
 }
 
-// fresh returns the text that may go out now and has not.
-func (ch *choice) fresh() string { return ch.text.Take(ch.c.Stop, ch.done()) }
+// freshText returns the text that may go out now and has not.
+func (ch *choice) freshText() string { return ch.text.Take(ch.c.Stop, ch.isDone()) }
 
-// tokens are the ids generated from the first-th on.
-func (ch *choice) tokens(first int) []engine.TokenID {
+// generatedTokens are the ids generated from the first-th on.
+func (ch *choice) generatedTokens(first int) []engine.TokenID {
 	ids := make([]engine.TokenID, 0, len(ch.answers)-first)
 	for _, a := range ch.answers[first:] {
 		ids = append(ids, a.Token)

@@ -71,7 +71,7 @@ func (s *Service) Completion(ctx context.Context, text *Text, from Origin, reque
 		if err := c.checkText(i, text); err != nil {
 			return nil, err
 		}
-		ids, err := c.tokens(ctx, "prompt", text, c.AddSpecial)
+		ids, err := c.tokenizeText(ctx, "prompt", text, c.AddSpecial)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *co
 	if err := c.checkText(0, rendered); err != nil {
 		return nil, err
 	}
-	ids, err := c.tokens(ctx, "messages", rendered, c.AddSpecial)
+	ids, err := c.tokenizeText(ctx, "messages", rendered, c.AddSpecial)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *Service) newCall(text *Text, from Origin, p *completions.Params, prefix
 	return c
 }
 
-func (c *Call) tokens(ctx context.Context, field, text string, addSpecial bool) ([]engine.TokenID, error) {
+func (c *Call) tokenizeText(ctx context.Context, field, text string, addSpecial bool) ([]engine.TokenID, error) {
 	return c.text.Tokens(ctx, c.from.Salt, field, text, addSpecial)
 }
 

@@ -22,9 +22,9 @@ func (c *Call) AppendEvents(b []byte, spill api.Spill, i int) []byte {
 	}
 	if c.chat {
 		if !ch.begun {
-			b = c.chatEvent(b, spill, usage, completions.ChatChoice{Index: i, Delta: &completions.ChatMessage{Role: "assistant", Calls: c.calls()}})
+			b = c.chatEvent(b, spill, usage, completions.ChatChoice{Index: i, Delta: &completions.ChatMessage{Role: "assistant", Calls: c.callsFunction()}})
 		}
-		delta := ch.message(i)
+		delta := ch.freshMessage(i)
 		part := ch.chatPart(i, first)
 		part.Delta = delta
 		b = c.chatEvent(b, spill, usage, part)
@@ -80,7 +80,7 @@ func (c *Call) chatEvent(b []byte, spill api.Spill, usage *api.Usage, choices ..
 }
 
 func (c *Call) completionEvent(b []byte, spill api.Spill, usage *api.Usage, choices ...completions.CompletionChoice) []byte {
-	e := c.completion()
+	e := c.newCompletion()
 	e.Usage, e.Choices.Items = usage, choices
 	if len(choices) == 0 {
 		e.Metrics = c.metrics()

@@ -20,8 +20,8 @@ type Grammars interface {
 	Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error)
 }
 
-// constraint makes what holds the call's answers to their form; nil if they may be anything.
-func (c *Call) constraint(ctx context.Context) (grammar.Constraint, error) {
+// newConstraint makes what holds the call's answers to their form; nil if they may be anything.
+func (c *Call) newConstraint(ctx context.Context) (grammar.Constraint, error) {
 	form := c.Form
 	if form == nil || c.MaxTokens != nil && *c.MaxTokens == 0 {
 		return nil, nil
@@ -65,14 +65,14 @@ func (c *Call) formError(ctx context.Context, err error) error {
 func (c *Call) choicesOf(ctx context.Context, form *forms.Form) (grammar.Constraint, error) {
 	all := make([][]engine.TokenID, len(form.Choices))
 	for i, text := range form.Choices {
-		ids, err := c.exactly(ctx, form.Field, text)
+		ids, err := c.exactTokens(ctx, form.Field, text)
 		if err != nil {
 			return nil, err
 		}
 		if ids == nil {
 			return nil, api.Invalid(form.Field, "%s: the model's tokenizer has no tokens for exactly choice %d, %.100q", form.Field, i, text)
 		}
-		if c.special(ids) {
+		if c.hasSpecialToken(ids) {
 			return nil, api.Invalid(form.Field, "%s: choice %d, %.100q, has a special token, which answers leave out", form.Field, i, text)
 		}
 		all[i] = ids
@@ -80,18 +80,18 @@ func (c *Call) choicesOf(ctx context.Context, form *forms.Form) (grammar.Constra
 	return grammar.NewChoices(all), nil
 }
 
-// special says that some of ids are no text.
-func (c *Call) special(ids []engine.TokenID) bool {
+// hasSpecialToken says that some of ids are no text.
+func (c *Call) hasSpecialToken(ids []engine.TokenID) bool {
 	all, err := c.text.Decode(ids, false)
 	text, failed := c.text.Decode(ids, true)
 	return err == nil && failed == nil && all != text
 }
 
-// exactly are the tokens that stand for the bytes of text and no others; nil if there are none. A tokenizer that puts a
+// exactTokens are the tokens that stand for the bytes of text and no others; nil if there are none. A tokenizer that puts a
 // space before a text leaves it out behind a line's end.
-func (c *Call) exactly(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+func (c *Call) exactTokens(ctx context.Context, field, text string) ([]engine.TokenID, error) {
 	for _, before := range []string{"", "\n"} {
-		ids, err := c.tokens(ctx, field, before+text, false)
+		ids, err := c.tokenizeText(ctx, field, before+text, false)
 		if err != nil {
 			return nil, err
 		}
@@ -128,22 +128,22 @@ func (c *Call) guide(ctx context.Context, work *engine.Tokens, vocab int) (*guid
 	return g, nil
 }
 
-// known are the Results of all tokens that are known with that of a job.
-func (c *Call) known(d client.Delivery) ([]*wire.Result, error) {
+// knownResults are the Results of all tokens that are known with that of a job.
+func (c *Call) knownResults(d client.Delivery) ([]*wire.Result, error) {
 	if c.guided == nil {
 		return []*wire.Result{d.Result}, nil
 	}
-	return c.guided[d.Index].take(d.Result)
+	return c.guided[d.Index].takeResult(d.Result)
 }
 
-// follow has the job of an answer in a form go on to the next token, unless those that are known end the answer.
-func (c *Call) follow(job int) {
+// continueJob has the job of an answer in a form go on to the next token, unless those that are known end the answer.
+func (c *Call) continueJob(job int) {
 	switch {
 	case c.guided == nil:
-	case c.choices[job*c.N/c.perPrompt].done():
+	case c.choices[job*c.N/c.perPrompt].isDone():
 		c.s.pool.Cancel(c.jobs[job])
 	default:
-		c.s.pool.Next(c.jobs[job], c.guided[job].next())
+		c.s.pool.Next(c.jobs[job], c.guided[job].nextWork())
 	}
 }
 

@@ -53,21 +53,21 @@ func (g *guided) advance(ids ...engine.TokenID) error {
 		if err != nil {
 			return g.tooComplex(err)
 		}
-		g.follow(more)
+		g.appendForced(more)
 		if g.done = done; done || g.generated() >= g.most {
 			return nil
 		}
-		if err := g.find(); err != nil || g.done || g.open.Len() > 1 {
+		if err := g.findAllowed(); err != nil || g.done || g.open.Len() > 1 {
 			return err
 		}
 		ids = g.open.IDs()
-		g.follow(ids)
+		g.appendForced(ids)
 	}
 }
 
 func (g *guided) generated() int { return len(g.ids) - g.prompt }
 
-func (g *guided) follow(ids []engine.TokenID) {
+func (g *guided) appendForced(ids []engine.TokenID) {
 	g.ids, g.forced = append(g.ids, ids...), append(g.forced, ids...)
 }
 
@@ -79,8 +79,8 @@ func (g *guided) tooComplex(err error) error {
 	return engine.Errorf(engine.CodeBadTokens, "the form of the answer cannot be followed behind %d tokens: %v", g.generated(), err)
 }
 
-// find finds what the next token may be: where the form may end, also what ends an answer.
-func (g *guided) find() error {
+// findAllowed finds what the next token may be: where the form may end, also what ends an answer.
+func (g *guided) findAllowed() error {
 	open, end, err := g.form.Allowed()
 	if err != nil {
 		return g.tooComplex(err)
@@ -96,31 +96,31 @@ func (g *guided) find() error {
 	return nil
 }
 
-// next is the work of the job that generates the next token, as whoever knows nothing of it has to be told.
-func (g *guided) next() *engine.Tokens {
+// nextWork is the work of the job that generates the next token, as whoever knows nothing of it has to be told.
+func (g *guided) nextWork() *engine.Tokens {
 	ask := g.ask
 	ask.Allowed = g.open
 	g.ask.PromptLogprobs, g.ask.PromptTop = false, 0 // the first token brings them
 	return &engine.Tokens{IDs: slices.Clip(g.ids), Generated: g.generated(), Max: 1, Open: !g.final, Stop: g.stop, Ask: ask}
 }
 
-// take makes of the job's Result those of all tokens that are known with it. Another is to follow unless the last of them
+// takeResult makes of the job's Result those of all tokens that are known with it. Another is to follow unless the last of them
 // ends the answer.
-func (g *guided) take(r *wire.Result) ([]*wire.Result, error) {
+func (g *guided) takeResult(r *wire.Result) ([]*wire.Result, error) {
 	answer := r.Output.(*engine.TokenOutput).Answer
-	answers := append(g.sure(), answer)
+	answers := append(g.forcedAnswers(), answer)
 	g.ids = append(g.ids, answer.Token)
 	if !g.final && !slices.Contains(g.stop, answer.Token) {
 		if err := g.advance(answer.Token); err != nil {
 			return nil, err
 		}
-		answers = append(answers, g.sure()...)
+		answers = append(answers, g.forcedAnswers()...)
 	}
 	return g.tell(r, answers), nil
 }
 
-// sure are the answers of the forced tokens, which nothing else could have been.
-func (g *guided) sure() []*engine.Answer {
+// forcedAnswers are the answers of the forced tokens, which nothing else could have been.
+func (g *guided) forcedAnswers() []*engine.Answer {
 	answers := make([]*engine.Answer, 0, len(g.forced)+1)
 	for _, id := range g.forced {
 		a := &engine.Answer{Token: id}

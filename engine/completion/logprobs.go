@@ -36,37 +36,37 @@ func (ch *choice) completionLogprobs(first int) *completions.CompletionLogprobs 
 	}
 	l := &completions.CompletionLogprobs{
 		TextOffset: make([]int, 0, size), TokenLogprobs: make([]*float32, 0, size),
-		Tokens: make([]string, 0, size), TopLogprobs: api.Made(size, func(i int) completions.TokenDict { return ch.dict(first, i) }),
+		Tokens: make([]string, 0, size), TopLogprobs: api.Made(size, func(i int) completions.TokenDict { return ch.topTokenDict(first, i) }),
 	}
 	if c.echo && first == 0 {
 		ch.addPrompt(l)
 	}
 	for i, a := range ch.answers[first:] {
 		l.TextOffset = append(l.TextOffset, ch.echoed+min(ch.begins[first+i], ch.text.Chars()))
-		ch.add(l, engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top))
+		ch.addLogprob(l, engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.topLogprobs(a.Top))
 	}
 	return l
 }
 
-// top is the part of a distribution that was asked for.
-func (ch *choice) top(list []engine.TokenLogprob) []engine.TokenLogprob {
+// topLogprobs is the part of a distribution that was asked for.
+func (ch *choice) topLogprobs(list []engine.TokenLogprob) []engine.TokenLogprob {
 	return list[:min(ch.c.Top, len(list))]
 }
 
-// dict is the i-th of the TopLogprobs that completionLogprobs lists.
-func (ch *choice) dict(first, i int) completions.TokenDict {
+// topTokenDict is the i-th of the TopLogprobs that completionLogprobs lists.
+func (ch *choice) topTokenDict(first, i int) completions.TokenDict {
 	if ch.c.echo && first == 0 {
 		if i == 0 || i < len(ch.prompt.ids) && i > len(ch.prompt.scores) {
 			return nil
 		}
 		if i < len(ch.prompt.ids) {
 			score := &ch.prompt.scores[i-1]
-			return ch.c.dict(engine.TokenLogprob{ID: ch.prompt.ids[i], Logprob: score.Logprob}, ch.top(score.Top), nil)
+			return ch.c.newTokenDict(engine.TokenLogprob{ID: ch.prompt.ids[i], Logprob: score.Logprob}, ch.topLogprobs(score.Top), nil)
 		}
 		i -= len(ch.prompt.ids)
 	}
 	a := ch.answers[first+i]
-	return ch.c.dict(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.top(a.Top), a.Labels)
+	return ch.c.newTokenDict(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob}, ch.topLogprobs(a.Top), a.Labels)
 }
 
 func (ch *choice) addPrompt(l *completions.CompletionLogprobs) {
@@ -80,12 +80,12 @@ func (ch *choice) addPrompt(l *completions.CompletionLogprobs) {
 			continue
 		}
 		score := &ch.prompt.scores[i-1]
-		ch.add(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, ch.top(score.Top))
+		ch.addLogprob(l, engine.TokenLogprob{ID: id, Logprob: score.Logprob}, ch.topLogprobs(score.Top))
 	}
 	ch.echoed = utf8.RuneCountInString(text)
 }
 
-func (ch *choice) add(l *completions.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
+func (ch *choice) addLogprob(l *completions.CompletionLogprobs, own engine.TokenLogprob, top []engine.TokenLogprob) {
 	if at := indexOf(top, own.ID); at >= 0 {
 		own.Logprob = top[at].Logprob // clients tell a greedy token by equality with the greatest
 	}
@@ -93,9 +93,9 @@ func (ch *choice) add(l *completions.CompletionLogprobs, own engine.TokenLogprob
 	l.Tokens = append(l.Tokens, ch.c.tokenName(own.ID))
 }
 
-// dict makes an object of top, the token itself and labels, each once. Where two tokens have the
+// newTokenDict makes an object of top, the token itself and labels, each once. Where two tokens have the
 // same text, the later one goes by its id: an object's second equal key would hide the first.
-func (c *Call) dict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) completions.TokenDict {
+func (c *Call) newTokenDict(own engine.TokenLogprob, top, labels []engine.TokenLogprob) completions.TokenDict {
 	size := len(top) + len(labels) + 1
 	d := make(completions.TokenDict, 0, size)
 	listed, named := make(map[engine.TokenID]bool, size), make(map[string]bool, size)
@@ -128,7 +128,7 @@ func (ch *choice) chatLogprobs(first int) *completions.ChatLogprobs {
 	}
 	return &completions.ChatLogprobs{Content: api.Made(len(ch.answers)-first, func(i int) completions.ChatToken {
 		a := ch.answers[first+i]
-		top := ch.top(a.Top)
+		top := ch.topLogprobs(a.Top)
 		token := completions.ChatToken{TokenLogprob: c.tokenLogprob(engine.TokenLogprob{ID: a.Token, Logprob: a.Logprob})}
 		token.Top = make([]completions.TokenLogprob, 0, len(top)+len(a.Labels))
 		for _, t := range top {

@@ -71,8 +71,8 @@ func (t *Text) Messages(messages []byte, o *api.Templating) (string, error) {
 // Frame is how many tokens of text, which the template made of messages, are the template's before the first message's words, and
 // behind the last one's; none where it makes nothing of the messages that are put in their place to see that.
 func (t *Text) Frame(ctx context.Context, salt string, messages []byte, o *api.Templating, text string) (before, behind int, err error) {
-	rendered, err := t.Messages(reworded(messages, `"0"`), o)
-	again, failed := t.Messages(reworded(messages, `"1 2 3 4"`), o)
+	rendered, err := t.Messages(rewordMessages(messages, `"0"`), o)
+	again, failed := t.Messages(rewordMessages(messages, `"1 2 3 4"`), o)
 	if err != nil || failed != nil {
 		return 0, 0, nil
 	}
@@ -93,8 +93,8 @@ func (t *Text) Frame(ctx context.Context, salt string, messages []byte, o *api.T
 	return len(first), len(last), err
 }
 
-// reworded are messages that all have the same content.
-func reworded(messages []byte, content string) []byte {
+// rewordMessages are messages that all have the same content.
+func rewordMessages(messages []byte, content string) []byte {
 	var list []map[string]json.RawMessage
 	if json.Unmarshal(messages, &list) != nil {
 		return messages

@@ -51,8 +51,8 @@ type question struct {
 	top    float64   // probability of the likeliest token
 }
 
-// whole says that labels have several tokens, so that each is a prompt's end.
-func (q *question) whole() bool {
+// hasLongLabels says that labels have several tokens, so that each is a prompt's end.
+func (q *question) hasLongLabels() bool {
 	for _, l := range q.labels {
 		if len(l) > 1 {
 			return true
@@ -61,9 +61,9 @@ func (q *question) whole() bool {
 	return false
 }
 
-// tokens are those of the question's prompts.
-func (q *question) tokens() int {
-	if q.whole() {
+// promptTokens are those of the question's prompts.
+func (q *question) promptTokens() int {
+	if q.hasLongLabels() {
 		return len(q.labels) * (len(q.prompt) + 1)
 	}
 	return len(q.prompt)
@@ -75,7 +75,7 @@ func (s *Service) Prepare(ctx context.Context, text *completion.Text, from compl
 	if request.Model == "" {
 		request.Model = from.Model
 	}
-	end, err := c.ending(text)
+	end, err := c.promptEnding(text)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Service) Prepare(ctx context.Context, text *completion.Text, from compl
 			return nil, err
 		}
 		c.questions = append(c.questions, q)
-		if tokens += q.tokens(); tokens > maxTokens {
+		if tokens += q.promptTokens(); tokens > maxTokens {
 			return nil, api.Invalid("questions", "the input with each of the questions has more than %d tokens in all; ask less at a time", maxTokens)
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Call) Admit(ctx context.Context) error {
 	for i := range c.questions {
 		q := &c.questions[i]
 		q.first = len(c.jobs)
-		if err := c.admit(q, m.Tokens.MaxModelLen); err != nil {
+		if err := c.admitQuestion(q, m.Tokens.MaxModelLen); err != nil {
 			return err
 		}
 		if len(c.jobs) > maxJobs {
@@ -117,25 +117,25 @@ func (c *Call) Admit(ctx context.Context) error {
 	return nil
 }
 
-// admit makes a question's jobs: one that asks for the probabilities of its labels, or one for each label.
-func (c *Call) admit(q *question, limit int) error {
-	if !q.whole() {
+// admitQuestion makes a question's jobs: one that asks for the probabilities of its labels, or one for each label.
+func (c *Call) admitQuestion(q *question, limit int) error {
+	if !q.hasLongLabels() {
 		ask := engine.Ask{Top: 1}
 		for _, l := range q.labels {
 			ask.Labels = append(ask.Labels, l[0])
 		}
-		return c.job(q.prompt, &engine.Tokens{Max: 1, Ask: ask}, limit)
+		return c.submitJob(q.prompt, &engine.Tokens{Max: 1, Ask: ask}, limit)
 	}
 	for _, l := range q.labels {
 		prompt := append(append([]engine.TokenID(nil), q.prompt...), l...)
-		if err := c.job(prompt, &engine.Tokens{Ask: engine.Ask{PromptLogprobs: true, PromptTop: 1, PromptFrom: len(q.prompt)}}, limit); err != nil {
+		if err := c.submitJob(prompt, &engine.Tokens{Ask: engine.Ask{PromptLogprobs: true, PromptTop: 1, PromptFrom: len(q.prompt)}}, limit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Call) job(prompt []engine.TokenID, work *engine.Tokens, limit int) error {
+func (c *Call) submitJob(prompt []engine.TokenID, work *engine.Tokens, limit int) error {
 	work.IDs = prompt
 	job, err := c.s.pool.NewJob(engine.Job{
 		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.request.Priority, Deadline: c.from.Deadline, Work: work,

@@ -36,8 +36,8 @@ func labelNames() (names []string) {
 	return names
 }
 
-// ending is what follows a question, the same behind all.
-func (c *Call) ending(text *completion.Text) (string, error) {
+// promptEnding is what follows a question, the same behind all.
+func (c *Call) promptEnding(text *completion.Text) (string, error) {
 	prompt, err := c.render(text, []string{marker})
 	if err != nil {
 		return "", err
@@ -47,7 +47,7 @@ func (c *Call) ending(text *completion.Text) (string, error) {
 
 // read renders and tokenizes a question, and finds its options' labels.
 func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *decisions.Question) (out question, err error) {
-	names, labels, err := c.labels(ctx, text, end, len(q.Options))
+	names, labels, err := c.findLabels(ctx, text, end, len(q.Options))
 	if err != nil {
 		return out, err
 	}
@@ -112,9 +112,9 @@ func (c *Call) render(text *completion.Text, lines []string) (string, error) {
 	return text.Messages(raw, &api.Templating{ChatTemplateKwargs: variables})
 }
 
-// labels finds names for so many options that are distinct single tokens behind the end of a prompt. Where there are
+// findLabels finds names for so many options that are distinct single tokens behind the end of a prompt. Where there are
 // too few of these, the first names do, by all of their tokens.
-func (c *Call) labels(ctx context.Context, text *completion.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
+func (c *Call) findLabels(ctx context.Context, text *completion.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
 	before, err := text.Tokens(ctx, c.from.Salt, "questions", end, false)
 	if err != nil {
 		return nil, nil, err

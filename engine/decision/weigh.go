@@ -30,7 +30,7 @@ func (q *question) accept(out *engine.TokenOutput, label int) {
 // conclude makes probabilities of masses. Where all vanish, no option is likelier than another.
 func (q *question) conclude() {
 	f := &q.found
-	f.Probabilities, f.Sequences = make([]float64, len(q.mass)), q.whole()
+	f.Probabilities, f.Sequences = make([]float64, len(q.mass)), q.hasLongLabels()
 	best := 0.0
 	for _, m := range q.mass {
 		f.Mass, best = f.Mass+m, max(best, m)

@@ -38,7 +38,7 @@ func Extract(dir string) (string, error) {
 		return "", err
 	}
 	target := filepath.Join(dir, name)
-	if complete(target) {
+	if isComplete(target) {
 		return target, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -49,7 +49,7 @@ func Extract(dir string) (string, error) {
 		return "", fmt.Errorf("demo model: %w", err)
 	}
 	defer unlock()
-	if complete(target) {
+	if isComplete(target) {
 		return target, nil
 	}
 	temporary, err := os.MkdirTemp(dir, name+".tmp-")
@@ -102,8 +102,8 @@ func contentName() (string, error) {
 
 var errIncomplete = errors.New("incomplete")
 
-// complete reports whether dir holds every file in full length.
-func complete(dir string) bool {
+// isComplete reports whether dir holds every file in full length.
+func isComplete(dir string) bool {
 	return eachFile(func(name string, text []byte) error {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Size() != int64(len(text)) {

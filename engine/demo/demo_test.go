@@ -62,7 +62,7 @@ func TestExtractAtTheSameTime(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if dir, err := Extract(parent); err != nil || !complete(dir) {
+			if dir, err := Extract(parent); err != nil || !isComplete(dir) {
 				t.Errorf("%q, %v", dir, err)
 			}
 		}()

@@ -46,7 +46,7 @@ func newDecoder(tok Tokenizer, skipSpecial bool, prompt []engine.TokenID) decode
 // push returns the text that id completes.
 func (d *decoder) push(id engine.TokenID) string {
 	d.ids = append(d.ids, id)
-	text := d.text(len(d.ids))
+	text := d.windowText(len(d.ids))
 	if strings.HasSuffix(text, "\uFFFD") && len(d.ids)-d.read < maxHeld {
 		return ""
 	}
@@ -58,17 +58,17 @@ func (d *decoder) flush() string {
 	if d.read == len(d.ids) {
 		return ""
 	}
-	return d.advance(d.text(len(d.ids)))
+	return d.advance(d.windowText(len(d.ids)))
 }
 
 func (d *decoder) advance(text string) string {
-	before := d.text(d.read)
+	before := d.windowText(d.read)
 	d.start, d.read = d.read, len(d.ids)
 	return text[commonPrefix(before, text):]
 }
 
-// text is that of the window up to ids[end].
-func (d *decoder) text(end int) string {
+// windowText is that of the window up to ids[end].
+func (d *decoder) windowText(end int) string {
 	text, err := d.tok.Decode(d.ids[d.start:end], d.skipSpecial)
 	if d.err == nil {
 		d.err = err

@@ -36,7 +36,7 @@ func (p *Place) Pass(id engine.TokenID) {
 	case strings.HasPrefix(p.rest, string(token)):
 	case !p.moved && n > 0 && token[0] == ' ' && strings.HasPrefix(p.rest, string(token[1:])):
 		n-- // some tokenizers put a space before a text
-	case p.special(id):
+	case p.isSpecialToken(id):
 		n = 0
 	default:
 		n = min(n, len(p.rest))
@@ -50,8 +50,8 @@ func (p *Place) Pass(id engine.TokenID) {
 	p.rest = p.rest[n:]
 }
 
-// special says whether texts leave the token out.
-func (p *Place) special(id engine.TokenID) bool {
+// isSpecialToken says whether texts leave the token out.
+func (p *Place) isSpecialToken(id engine.TokenID) bool {
 	text, err := p.tok.Decode([]engine.TokenID{id}, true)
 	return err == nil && text == ""
 }

@@ -20,12 +20,12 @@ func NewText(tok Tokenizer, skipSpecial bool, prompt []engine.TokenID) Text {
 }
 
 // Add adds a token. Its text may have to wait for the next.
-func (t *Text) Add(id engine.TokenID) { t.say(t.push(id)) }
+func (t *Text) Add(id engine.TokenID) { t.appendString(t.push(id)) }
 
 // End adds the text of last tokens that end inside a character.
-func (t *Text) End() { t.say(t.flush()) }
+func (t *Text) End() { t.appendString(t.flush()) }
 
-func (t *Text) say(text string) {
+func (t *Text) appendString(text string) {
 	t.bytes = append(t.bytes, text...)
 	t.chars += utf8.RuneCountInString(text)
 }

@@ -38,7 +38,7 @@ func cgroupLeft(root string) (left int64, ok bool) {
 			versions = []cgroupFiles{cgroupV1}
 		}
 		for _, v := range versions {
-			if n, limited := v.least(root, parts[2]); limited && (!ok || n < left) {
+			if n, limited := v.leastMemoryLeft(root, parts[2]); limited && (!ok || n < left) {
 				left, ok = n, true
 			}
 		}
@@ -46,10 +46,10 @@ func cgroupLeft(root string) (left int64, ok bool) {
 	return left, ok
 }
 
-// least goes from the cgroup up. In a container the upper part of its path may be missing, or all of it.
-func (v cgroupFiles) least(root, group string) (left int64, ok bool) {
+// leastMemoryLeft goes from the cgroup up. In a container the upper part of its path may be missing, or all of it.
+func (v cgroupFiles) leastMemoryLeft(root, group string) (left int64, ok bool) {
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		if n, limited := v.left(filepath.Join(root, v.mount, group)); limited && (!ok || n < left) {
+		if n, limited := v.memoryLeft(filepath.Join(root, v.mount, group)); limited && (!ok || n < left) {
 			left, ok = n, true
 		}
 		if group == "/" {
@@ -58,7 +58,7 @@ func (v cgroupFiles) least(root, group string) (left int64, ok bool) {
 	}
 }
 
-func (v cgroupFiles) left(dir string) (int64, bool) {
+func (v cgroupFiles) memoryLeft(dir string) (int64, bool) {
 	limit, ok := readInt(filepath.Join(dir, v.limit))
 	if !ok || limit > 1<<60 { // version 1 writes a huge number for no limit
 		return 0, false

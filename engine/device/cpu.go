@@ -23,9 +23,9 @@ func openCPU(o Options) (Runner, error) {
 		backend.Close()
 		return nil, err
 	}
-	options := hostOptions(o, backend, o.limited(available)/int64(o.Ranks), available)
+	options := hostOptions(o, backend, o.limitMemory(available)/int64(o.Ranks), available)
 	options.Limits.Padding = padding
-	return hosted(options, o.Models)
+	return openHost(options, o.Models)
 }
 
 func openCPUBackend(o Options) (kernels.Backend, error) {
@@ -59,7 +59,7 @@ func openCPURanks(o Options) (kernels.Backend, error) {
 		own := (i+1)*threads/o.Ranks - i*threads/o.Ranks
 		open[i] = func() (kernels.Rank, error) {
 			if nodes != nil {
-				if err := pin(nodes[i]); err != nil { // before the rank starts its threads
+				if err := pinThread(nodes[i]); err != nil { // before the rank starts its threads
 					return nil, err
 				}
 			}

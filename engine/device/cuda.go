@@ -99,15 +99,15 @@ func hostedCUDA(o Options, backend kernels.Backend, devices []*cuda.Backend) (Ru
 		backend.Close()
 		return nil, err
 	}
-	options := hostOptions(o, backend, o.limited(tightest.budget-lazyModules), beside)
+	options := hostOptions(o, backend, o.limitMemory(tightest.budget-lazyModules), beside)
 	options.Passes.ResidentRows = model.GPURows
 	options.Extra = func(c weights.Config, limits *wire.TokenLimits, block int64) (int64, error) {
 		return gatherBytes(c, devices, limits, block)
 	}
-	r, err := hosted(options, o.Models)
+	r, err := openHost(options, o.Models)
 	if CauseOf(err) == Memory {
 		err = &Error{Memory, fmt.Errorf("%s: %w; of its %v %v are free, and --gpu-memory-utilization %v is a share of the total%s",
-			tightest.name, err, host.Mebibytes(tightest.total), host.Mebibytes(tightest.free), o.GPUMemory, holders(o))}
+			tightest.name, err, host.Mebibytes(tightest.total), host.Mebibytes(tightest.free), o.GPUMemory, memoryHolders(o))}
 	}
 	return r, err
 }

@@ -146,8 +146,8 @@ func cudaIndices(o Options) ([]int, error) {
 	return indices, nil
 }
 
-// holders ends a sentence about a GPU's memory with the other processes that have some of it.
-func holders(o Options) string {
+// memoryHolders ends a sentence about a GPU's memory with the other processes that have some of it.
+func memoryHolders(o Options) string {
 	library, gpus := OwnGPUs(o)
 	var names []string
 	for _, gpu := range gpus {

@@ -25,8 +25,8 @@ func hostOptions(o Options, backend kernels.Backend, device, beside int64) host.
 	}
 }
 
-// hosted opens the models on a backend, which it closes if it fails.
-func hosted(options host.Options, models []host.Model) (Runner, error) {
+// openHost opens the models on a backend, which it closes if it fails.
+func openHost(options host.Options, models []host.Model) (Runner, error) {
 	h, err := host.Open(options, models)
 	if err != nil {
 		options.Backend.Close()

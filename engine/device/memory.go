@@ -36,8 +36,8 @@ func memAvailable(file string) (int64, error) {
 	return 0, fmt.Errorf("%s has no MemAvailable", file)
 }
 
-// limited is what models may take of an amount.
-func (o *Options) limited(available int64) int64 {
+// limitMemory is what models may take of an amount.
+func (o *Options) limitMemory(available int64) int64 {
 	if o.Memory > 0 {
 		return min(o.Memory, available)
 	}

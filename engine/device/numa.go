@@ -56,8 +56,8 @@ func parseCPUList(text string) []int {
 	return cpus
 }
 
-// pin keeps the calling OS thread, and those it starts, on the processors.
-func pin(cpus []int) error {
+// pinThread keeps the calling OS thread, and those it starts, on the processors.
+func pinThread(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)

@@ -54,7 +54,7 @@ func TestPin(t *testing.T) {
 	}
 	var set unix.CPUSet
 	err = osthread.Do(func() error {
-		if err := pin([]int{cpu}); err != nil {
+		if err := pinThread([]int{cpu}); err != nil {
 			return err
 		}
 		return unix.SchedGetaffinity(0, &set)

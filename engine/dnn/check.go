@@ -25,18 +25,18 @@ type work struct {
 // gradientOf is which gradient a plan computes.
 type gradientOf struct{ gradient.Request }
 
-func (g gradientOf) of(special *graph.Graph) (*graph.Graph, error) {
+func (g gradientOf) buildGradient(special *graph.Graph) (*graph.Graph, error) {
 	return gradient.Of(special, g.Request)
 }
 
-// take checks an item, but for what depends on the plan that computes it.
-func (m *Model) take(item wire.ItemWork) (w work, refused *engine.Error) {
+// checkItem checks an item, but for what depends on the plan that computes it.
+func (m *Model) checkItem(item wire.ItemWork) (w work, refused *engine.Error) {
 	t, ok := item.(*wire.TensorItem)
 	if !ok {
 		return w, engine.Errorf(engine.CodeBadTokens, "the model takes tensors, and the job brings %T", item)
 	}
 	limits := &m.network.limits
-	if err := check("input", t.Inputs, limits.Inputs, true); err != nil {
+	if err := checkTensors("input", t.Inputs, limits.Inputs, true); err != nil {
 		return w, err
 	}
 	w.inputs = t.Inputs
@@ -47,8 +47,8 @@ func (m *Model) take(item wire.ItemWork) (w work, refused *engine.Error) {
 	if t.Grad != nil {
 		return m.takeGradient(t, w, shapes)
 	}
-	w.recipe = m.plans.recipe(shapes, nil)
-	w.wanted, w.names, refused = wanted(t.Outputs, limits.Outputs)
+	w.recipe = m.plans.newRecipe(shapes, nil)
+	w.wanted, w.names, refused = wantedOutputs(t.Outputs, limits.Outputs)
 	return w, refused
 }
 
@@ -60,14 +60,14 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 	}
 	if len(t.Grad.Seeds) == 0 || len(t.Grad.Inputs) == 0 {
 		return w, engine.Errorf(engine.CodeBadTokens, "a gradient needs a seed of an output (%s) and an input (%s); %d and %d are given",
-			listed(limits.Outputs), listed(limits.Inputs), len(t.Grad.Seeds), len(t.Grad.Inputs))
+			specNames(limits.Outputs), specNames(limits.Inputs), len(t.Grad.Seeds), len(t.Grad.Inputs))
 	}
-	if err := check("seed", t.Grad.Seeds, limits.Outputs, false); err != nil {
+	if err := checkTensors("seed", t.Grad.Seeds, limits.Outputs, false); err != nil {
 		return w, err
 	}
 	request := gradient.Request{Wanted: t.Grad.Inputs}
 	for i, name := range t.Grad.Inputs {
-		if find(limits.Inputs, name) < 0 || slices.Contains(t.Grad.Inputs[:i], name) {
+		if findSpec(limits.Inputs, name) < 0 || slices.Contains(t.Grad.Inputs[:i], name) {
 			return w, engine.Errorf(engine.CodeBadTokens, "a gradient is asked to the input %.100q, which the model does not have, or twice", name)
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 		r.Name = engine.SeedPrefix + r.Name
 		w.inputs = append(w.inputs, r)
 	}
-	outputs, _, err := wanted(t.Outputs, limits.Outputs)
+	outputs, _, err := wantedOutputs(t.Outputs, limits.Outputs)
 	if err != nil {
 		return w, err
 	}
@@ -92,19 +92,19 @@ func (m *Model) takeGradient(t *wire.TensorItem, w work, shapes map[string][]int
 	for i, name := range t.Grad.Inputs {
 		w.wanted, w.names = append(w.wanted, len(request.Outputs)+i), append(w.names, name)
 	}
-	w.recipe = m.plans.recipe(shapes, &gradientOf{request})
+	w.recipe = m.plans.newRecipe(shapes, &gradientOf{request})
 	return w, nil
 }
 
-// planned finds or makes the plan of work, and holds the work to it. The plan is to be released, unless it is nil.
-func (m *Model) planned(w *work) (*compiled, *engine.Error) {
-	c, err := m.plans.get(w.recipe)
+// findPlan finds or makes the plan of work, and holds the work to it. The plan is to be released, unless it is nil.
+func (m *Model) findPlan(w *work) (*compiled, *engine.Error) {
+	c, err := m.plans.getPlan(w.recipe)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, itemError(err)
 	}
 	refused := seedsFit(w.seeds, c)
 	if refused == nil {
-		refused = m.fits(c, w.recipe.shapes)
+		refused = m.checkMemory(c, w.recipe.shapes)
 	}
 	if refused != nil {
 		m.plans.release(c)
@@ -125,28 +125,28 @@ func seedsFit(seeds []engine.Ref, c *compiled) *engine.Error {
 	return nil
 }
 
-// fits refuses what takes more memory than there is.
-func (m *Model) fits(c *compiled, shapes map[string][]int) *engine.Error {
+// checkMemory refuses what takes more memory than there is.
+func (m *Model) checkMemory(c *compiled, shapes map[string][]int) *engine.Error {
 	if c.ArenaBytes > m.plans.limit {
-		return refusal(m.tooLarge(c.ArenaBytes, shapes))
+		return itemError(m.tooLarge(c.ArenaBytes, shapes))
 	}
 	return nil
 }
 
-// refusal is an error as an item's.
-func refusal(err error) *engine.Error {
+// itemError is an error as an item's.
+func itemError(err error) *engine.Error {
 	if known, ok := err.(*engine.Error); ok {
 		return known
 	}
 	return engine.Errorf(engine.CodeBadTokens, "%v", err)
 }
 
-// check holds tensors to their specs: each given once, and all if every spec is to have one.
-func check(what string, refs []engine.Ref, specs []wire.TensorSpec, every bool) *engine.Error {
+// checkTensors holds tensors to their specs: each given once, and all if every spec is to have one.
+func checkTensors(what string, refs []engine.Ref, specs []wire.TensorSpec, every bool) *engine.Error {
 	for i, r := range refs {
-		at := find(specs, r.Name)
+		at := findSpec(specs, r.Name)
 		if at < 0 {
-			return engine.Errorf(engine.CodeBadTokens, "%s %.100q is not one of the model's: %s", what, r.Name, listed(specs))
+			return engine.Errorf(engine.CodeBadTokens, "%s %.100q is not one of the model's: %s", what, r.Name, specNames(specs))
 		}
 		spec := &specs[at]
 		if slices.ContainsFunc(refs[:i], func(other engine.Ref) bool { return other.Name == r.Name }) {
@@ -167,8 +167,8 @@ func check(what string, refs []engine.Ref, specs []wire.TensorSpec, every bool) 
 	return nil
 }
 
-// wanted are the positions of outputs that are asked for: all if none is named.
-func wanted(names []string, specs []wire.TensorSpec) (at []int, all []string, err *engine.Error) {
+// wantedOutputs are the positions of outputs that are asked for: all if none is named.
+func wantedOutputs(names []string, specs []wire.TensorSpec) (at []int, all []string, err *engine.Error) {
 	if len(names) == 0 {
 		for i := range specs {
 			at, all = append(at, i), append(all, specs[i].Name)
@@ -176,20 +176,20 @@ func wanted(names []string, specs []wire.TensorSpec) (at []int, all []string, er
 		return at, all, nil
 	}
 	for _, name := range names {
-		i := find(specs, name)
+		i := findSpec(specs, name)
 		if i < 0 {
-			return nil, nil, engine.Errorf(engine.CodeBadTokens, "the model has no output %.100q: it has %s", name, listed(specs))
+			return nil, nil, engine.Errorf(engine.CodeBadTokens, "the model has no output %.100q: it has %s", name, specNames(specs))
 		}
 		at = append(at, i)
 	}
 	return at, names, nil
 }
 
-func find(specs []wire.TensorSpec, name string) int {
+func findSpec(specs []wire.TensorSpec, name string) int {
 	return slices.IndexFunc(specs, func(s wire.TensorSpec) bool { return s.Name == name })
 }
 
-func listed(specs []wire.TensorSpec) (list string) {
+func specNames(specs []wire.TensorSpec) (list string) {
 	for i, s := range specs {
 		if i > 0 {
 			list += ", "

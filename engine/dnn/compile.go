@@ -6,12 +6,12 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
 )
 
-// specialised is a network for inputs of these shapes.
-func specialised(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
+// specialiseGraph is a network for inputs of these shapes.
+func specialiseGraph(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 	return specialize.Run(g, shapes)
 }
 
-// built plans a specialised network.
-func built(g *graph.Graph, device bool) (*plan.Plan, error) {
+// buildPlan plans a specialised network.
+func buildPlan(g *graph.Graph, device bool) (*plan.Plan, error) {
 	return plan.Build(g, plan.Options{Networks: device})
 }

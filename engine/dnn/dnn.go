@@ -37,40 +37,40 @@ func Open(n *Network, st *store.Store, blobs Blobs) (*Model, error) {
 	m := &Model{network: n, backend: st.Backend(), blobs: blobs, held: map[string]kernels.Held{}}
 	m.device, _ = m.backend.(kernels.Networks)
 	m.plans = newPlans(n, m.device != nil)
-	shapes := n.shapes(1)
-	first, err := m.plans.get(m.plans.recipe(shapes, nil))
+	shapes := n.inputShapes(1)
+	first, err := m.plans.getPlan(m.plans.newRecipe(shapes, nil))
 	if err != nil {
 		return nil, err
 	}
 	defer m.plans.release(first)
-	m.plans.limit = m.limit(first, shapes)
+	m.plans.limit = m.passMemoryLimit(first, shapes)
 	if first.ArenaBytes > m.plans.limit {
 		return nil, m.tooLarge(first.ArenaBytes, shapes)
 	}
-	m.weights = st.Weights(source{n}, m.chunks(first))
+	m.weights = st.Weights(source{n}, m.weightChunks(first))
 	return m, nil
 }
 
-// limit is how much memory a pass may compute in: enough for one frame's gradient, unless the options say otherwise.
-func (m *Model) limit(first *compiled, shapes map[string][]int) int64 {
+// passMemoryLimit is how much memory a pass may compute in: enough for one frame's gradient, unless the options say otherwise.
+func (m *Model) passMemoryLimit(first *compiled, shapes map[string][]int) int64 {
 	n := m.network
 	switch {
 	case n.options.WorkBytes > 0:
 		return n.options.WorkBytes
 	case n.limits.Backward == 0:
-		return n.enough(first.ArenaBytes)
+		return n.enoughMemory(first.ArenaBytes)
 	}
-	if c, err := m.plans.get(m.plans.recipe(shapes, &n.whole)); err == nil {
+	if c, err := m.plans.getPlan(m.plans.newRecipe(shapes, &n.whole)); err == nil {
 		defer m.plans.release(c)
-		return max(n.enough(first.ArenaBytes), c.ArenaBytes)
+		return max(n.enoughMemory(first.ArenaBytes), c.ArenaBytes)
 	}
-	return n.enough(first.ArenaBytes)
+	return n.enoughMemory(first.ArenaBytes)
 }
 
 // tooLarge says that passes of these shapes need more memory than there is.
 func (m *Model) tooLarge(bytes int64, shapes map[string][]int) error {
 	return engine.Errorf(engine.CodeTooLong, "inputs of %s take %d MiB to compute in, and the model has %d MiB: make them smaller, or raise its work-memory",
-		m.network.describe(shapes), bytes>>20, m.plans.limit>>20)
+		m.network.describeShapes(shapes), bytes>>20, m.plans.limit>>20)
 }
 
 // Chunks lists what can be loaded and dropped.
@@ -101,8 +101,8 @@ func (m *Model) Info() wire.ModelInfo {
 // Weights is how many bytes all weights take.
 func (m *Model) Weights() int64 { return m.weights.Bytes() }
 
-// describe tells the shapes of inputs.
-func (n *Network) describe(shapes map[string][]int) string {
+// describeShapes tells the shapes of inputs.
+func (n *Network) describeShapes(shapes map[string][]int) string {
 	var list []string
 	for _, in := range n.graph.Inputs {
 		list = append(list, fmt.Sprintf("%s %v", in.Name, shapes[in.Name]))

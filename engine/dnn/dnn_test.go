@@ -113,7 +113,7 @@ func TestStateOfOneBatch(t *testing.T) {
 			{Op: "Concat", In: []string{"state", "more"}, Out: []string{"next"}, Attrs: map[string]any{"axis": 0}},
 		},
 	}), Options{})
-	if shapes := n.shapes(1); !slices.Equal(shapes["sound"], []int{1, 1, 256}) || !slices.Equal(shapes["state"], []int{2, 1, 4}) {
+	if shapes := n.inputShapes(1); !slices.Equal(shapes["sound"], []int{1, 1, 256}) || !slices.Equal(shapes["state"], []int{2, 1, 4}) {
 		t.Errorf("planned for %v", shapes)
 	}
 	if spec := n.limits.Inputs[1]; !slices.Equal(spec.Shape, []int{2, -1, 4}) {
@@ -387,7 +387,7 @@ func TestTime(t *testing.T) {
 	}
 	m, _ := opened(t, store.New(ref.New()), pictures(1, 16, 16, 1), Options{})
 	var refused *engine.Error
-	if _, err := m.Time(Trial{shapes: m.network.shapes(10_000)}); !errors.As(err, &refused) || refused.Code != engine.CodeTooLong {
+	if _, err := m.Time(Trial{shapes: m.network.inputShapes(10_000)}); !errors.As(err, &refused) || refused.Code != engine.CodeTooLong {
 		t.Errorf("10,000 frames: %v", err)
 	}
 }

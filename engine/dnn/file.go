@@ -29,13 +29,13 @@ func File(path string) (file string, ok bool) {
 	switch named := filepath.Join(path, "model"+Extension); {
 	case len(files) == 1:
 		return files[0], true
-	case exists(named):
+	case fileExists(named):
 		return named, true
 	}
 	return "", false
 }
 
-func exists(file string) bool {
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }

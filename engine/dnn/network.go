@@ -64,20 +64,20 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 			return nil, fmt.Errorf("input %q has no type, or no number of dimensions", v.Name)
 		}
 	}
-	one, err := n.settle()
+	one, err := n.settleFreeDims()
 	if err != nil {
 		return nil, err
 	}
-	two, err := specialised(g, n.shapes(2))
+	two, err := specialiseGraph(g, n.inputShapes(2))
 	if n.batched = err == nil && n.mayBatch(); !n.batched {
 		two = one
 	}
-	n.limits = wire.TensorLimits{Inputs: n.inputs(), Outputs: n.outputs(one.Outputs, two.Outputs), MaxPassItems: maxPassItems}
-	n.limits.Elements = int(elements(n.shapes(1)))
-	if n.free() {
+	n.limits = wire.TensorLimits{Inputs: n.inputSpecs(), Outputs: n.outputSpecs(one.Outputs, two.Outputs), MaxPassItems: maxPassItems}
+	n.limits.Elements = int(totalElements(n.inputShapes(1)))
+	if n.hasFreeDims() {
 		n.limits.Growth = 1
 	}
-	if n.differentiable(one) {
+	if n.isDifferentiable(one) {
 		n.limits.Backward = 1
 	}
 	return n, nil
@@ -88,12 +88,12 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 func (n *Network) Plan(b kernels.Backend) {
 	_, device := b.(kernels.Networks)
 	n.ahead = &ahead{device: device}
-	recipes := []*recipe{{n, device, n.shapes(1), nil}}
+	recipes := []*recipe{{n, device, n.inputShapes(1), nil}}
 	if n.limits.Backward > 0 {
-		recipes = append(recipes, &recipe{n, device, n.shapes(1), &n.whole})
+		recipes = append(recipes, &recipe{n, device, n.inputShapes(1), &n.whole})
 	}
 	for _, r := range recipes {
-		if c, err := r.make(); err == nil {
+		if c, err := r.makePlan(); err == nil {
 			n.ahead.plans = append(n.ahead.plans, c)
 		}
 	}
@@ -108,18 +108,18 @@ func (n *Network) takeAhead(device bool) (plans []*compiled) {
 	return plans
 }
 
-// settle finds a size of the free dimensions for which the network can be specialised: one for all of them or, where
+// settleFreeDims finds a size of the free dimensions for which the network can be specialised: one for all of them or, where
 // there is none, one for those of the first input while those of others, such as the batch of a state, are 1.
-func (n *Network) settle() (special *graph.Graph, err error) {
+func (n *Network) settleFreeDims() (special *graph.Graph, err error) {
 	for _, others := range []int{0, 1} {
 		for _, n.side = range sides {
 			n.beside = cmp.Or(others, n.side)
 			var failed error
-			if special, failed = specialised(n.graph, n.shapes(1)); failed == nil {
+			if special, failed = specialiseGraph(n.graph, n.inputShapes(1)); failed == nil {
 				return special, nil
 			}
 			err = cmp.Or(err, failed)
-			if !n.free() {
+			if !n.hasFreeDims() {
 				return nil, err
 			}
 		}
@@ -127,8 +127,8 @@ func (n *Network) settle() (special *graph.Graph, err error) {
 	return nil, err
 }
 
-// free says that there are free dimensions which are no batch.
-func (n *Network) free() bool {
+// hasFreeDims says that there are free dimensions which are no batch.
+func (n *Network) hasFreeDims() bool {
 	return slices.ContainsFunc(n.graph.Inputs, func(v *graph.Value) bool { return len(v.Shape) > 1 && slices.Contains(v.Shape[1:], -1) })
 }
 
@@ -137,15 +137,15 @@ func (n *Network) mayBatch() bool {
 	return len(n.graph.Inputs) > 0 && !slices.ContainsFunc(n.graph.Inputs, func(v *graph.Value) bool { return len(v.Shape) == 0 || v.Shape[0] > 1 })
 }
 
-// shapes are those of inputs of so many frames.
-func (n *Network) shapes(batch int) map[string][]int {
+// inputShapes are those of inputs of so many frames.
+func (n *Network) inputShapes(batch int) map[string][]int {
 	shapes := map[string][]int{}
 	for at, v := range n.graph.Inputs {
 		shape, side := slices.Clone(v.Shape), n.side
 		if at > 0 {
 			side = n.beside
 		}
-		n.choose(shape)
+		n.chooseImageSize(shape)
 		for i, d := range shape {
 			if i == 0 && d <= 1 || d < 0 && n.isBatch(v, i) {
 				shape[i] = batch
@@ -158,9 +158,9 @@ func (n *Network) shapes(batch int) map[string][]int {
 	return shapes
 }
 
-// resized are those of a frame whose free dimensions are so many times as large, about.
-func (n *Network) resized(factor float64) map[string][]int {
-	shapes := n.shapes(1)
+// resizedShapes are those of a frame whose free dimensions are so many times as large, about.
+func (n *Network) resizedShapes(factor float64) map[string][]int {
+	shapes := n.inputShapes(1)
 	for _, v := range n.graph.Inputs {
 		shape := shapes[v.Name]
 		for i, d := range v.Shape {
@@ -172,8 +172,8 @@ func (n *Network) resized(factor float64) map[string][]int {
 	return shapes
 }
 
-// elements is how many the tensors of these shapes have together.
-func elements(shapes map[string][]int) (n float64) {
+// totalElements is how many the tensors of these shapes have together.
+func totalElements(shapes map[string][]int) (n float64) {
 	for _, shape := range shapes {
 		n += float64(graph.Elements(shape))
 	}
@@ -187,8 +187,8 @@ func (n *Network) isBatch(v *graph.Value, i int) bool {
 	})
 }
 
-// choose sets height and width of the shape of an input of pictures, if they are given.
-func (n *Network) choose(shape []int) {
+// chooseImageSize sets height and width of the shape of an input of pictures, if they are given.
+func (n *Network) chooseImageSize(shape []int) {
 	if len(shape) != 4 || n.options.Height == 0 {
 		return
 	}
@@ -199,12 +199,12 @@ func (n *Network) choose(shape []int) {
 	shape[at], shape[at+1] = n.options.Height, n.options.Width
 }
 
-// inputs describe what the network takes.
-func (n *Network) inputs() (list []wire.TensorSpec) {
+// inputSpecs describe what the network takes.
+func (n *Network) inputSpecs() (list []wire.TensorSpec) {
 	for _, v := range n.graph.Inputs {
 		spec := wire.TensorSpec{Name: v.Name, Type: v.Type, Shape: slices.Clone(v.Shape)}
-		if !n.free() {
-			n.choose(spec.Shape)
+		if !n.hasFreeDims() {
+			n.chooseImageSize(spec.Shape)
 		}
 		if n.batched {
 			spec.Shape[0] = -1
@@ -214,13 +214,13 @@ func (n *Network) inputs() (list []wire.TensorSpec) {
 	return list
 }
 
-// outputs describe what the network gives, by the outputs for one frame and for two.
-func (n *Network) outputs(one, two []*graph.Value) (list []wire.TensorSpec) {
+// outputSpecs describe what the network gives, by the outputs for one frame and for two.
+func (n *Network) outputSpecs(one, two []*graph.Value) (list []wire.TensorSpec) {
 	for i, v := range n.graph.Outputs {
 		spec := wire.TensorSpec{Name: v.Name, Type: cmp.Or(v.Type, one[i].Type), Shape: slices.Clone(one[i].Shape)}
 		for d := range spec.Shape {
 			own := d < len(v.Shape) && v.Shape[d] == spec.Shape[d]
-			if d >= len(two[i].Shape) || two[i].Shape[d] != spec.Shape[d] || n.free() && !own {
+			if d >= len(two[i].Shape) || two[i].Shape[d] != spec.Shape[d] || n.hasFreeDims() && !own {
 				spec.Shape[d] = -1
 			}
 		}
@@ -229,9 +229,9 @@ func (n *Network) outputs(one, two []*graph.Value) (list []wire.TensorSpec) {
 	return list
 }
 
-// enough is what passes of other shapes may take, where one of the network's own takes so much.
-func (n *Network) enough(own int64) int64 {
-	if n.free() || n.batched {
+// enoughMemory is what passes of other shapes may take, where one of the network's own takes so much.
+func (n *Network) enoughMemory(own int64) int64 {
+	if n.hasFreeDims() || n.batched {
 		return max(4*own, 16<<20)
 	}
 	return own
@@ -240,8 +240,8 @@ func (n *Network) enough(own int64) int64 {
 // maxTried bounds the nodes that are gone through in search of an output that has a gradient.
 const maxTried = 1 << 20
 
-// differentiable says that some output has a gradient to some input, and notes which.
-func (n *Network) differentiable(special *graph.Graph) bool {
+// isDifferentiable says that some output has a gradient to some input, and notes which.
+func (n *Network) isDifferentiable(special *graph.Graph) bool {
 	tried := 0
 	for _, out := range special.Outputs {
 		for _, in := range special.Inputs {

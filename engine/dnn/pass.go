@@ -56,7 +56,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	for i := range p.items {
 		it := &p.items[i]
 		p.results[i].Job = run.Items[i].Job
-		it.work, p.results[i].Err = m.take(run.Items[i].Work)
+		it.work, p.results[i].Err = m.checkItem(run.Items[i].Work)
 	}
 	return p, nil
 }
@@ -65,28 +65,28 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 // and nothing else is asked of the pass until it has returned.
 func (p *Pass) Prepare() func() {
 	for i := range p.items {
-		if p.results[i].Err == nil && !p.m.plans.has(p.items[i].recipe) {
-			return p.settle
+		if p.results[i].Err == nil && !p.m.plans.hasPlan(p.items[i].recipe) {
+			return p.settlePlans
 		}
 	}
 	return nil
 }
 
-// settle finds or makes the plans of all items, or refuses those that have none.
-func (p *Pass) settle() {
+// settlePlans finds or makes the plans of all items, or refuses those that have none.
+func (p *Pass) settlePlans() {
 	for i := range p.items {
 		if it := &p.items[i]; p.results[i].Err == nil {
-			if it.plan, p.results[i].Err = p.m.planned(&it.work); it.plan != nil {
+			if it.plan, p.results[i].Err = p.m.findPlan(&it.work); it.plan != nil {
 				p.whole += it.plan.seconds()
 			}
 		}
 	}
 	p.settled = true
-	p.skip()
+	p.skipToItem()
 }
 
-// skip goes on to the next item that is to be computed.
-func (p *Pass) skip() {
+// skipToItem goes on to the next item that is to be computed.
+func (p *Pass) skipToItem() {
 	for p.at < len(p.items) && p.results[p.at].Err != nil {
 		p.at++
 	}
@@ -113,7 +113,7 @@ func (p *Pass) Share() float64 {
 // Step computes the next part of an item, or with the last one brings its outputs out of the Workspace.
 func (p *Pass) Step() (done bool, err error) {
 	if !p.settled {
-		p.settle()
+		p.settlePlans()
 	}
 	if p.at == len(p.items) {
 		p.ended = true
@@ -126,34 +126,34 @@ func (p *Pass) Step() (done bool, err error) {
 	it := &p.items[p.at]
 	var ended bool
 	err = mapped.Guard(func() (err error) { // constants may be parts of files
-		ended, err = p.compute(it)
+		ended, err = p.computeItem(it)
 		return err
 	})
-	if lost(err) {
+	if isDeviceLost(err) {
 		return false, err
 	}
 	if err != nil {
-		p.results[p.at].Err = refusal(err)
+		p.results[p.at].Err = itemError(err)
 	}
 	if ended || err != nil {
 		p.work.running[p.area] = nil
 		p.done += it.plan.seconds()
 		it.run = nil
 		p.at++
-		p.skip()
+		p.skipToItem()
 	}
 	p.ended = p.at == len(p.items)
 	return p.ended, nil
 }
 
-// lost says that no pass will succeed any more.
-func lost(err error) bool {
+// isDeviceLost says that no pass will succeed any more.
+func isDeviceLost(err error) bool {
 	var device interface{ DeviceLost() bool }
 	return errors.As(err, &device) && device.DeviceLost()
 }
 
-// compute takes a step of an item.
-func (p *Pass) compute(it *item) (ended bool, err error) {
+// computeItem takes a step of an item.
+func (p *Pass) computeItem(it *item) (ended bool, err error) {
 	if it.run == nil {
 		if it.run, err = p.m.bind(it.plan, p.work, p.area); err != nil {
 			return false, err

@@ -25,8 +25,8 @@ type compiled struct {
 	own   []kernels.Held   // of these, those that are no other plan's
 }
 
-// unbind lets go of what depends on resident weights, or on where passes compute.
-func (c *compiled) unbind() {
+// unbindRuns lets go of what depends on resident weights, or on where passes compute.
+func (c *compiled) unbindRuns() {
 	for _, h := range c.own {
 		h.Free()
 	}
@@ -43,21 +43,21 @@ type recipe struct {
 
 func (r *recipe) key() string {
 	if r.want == nil {
-		return r.network.describe(r.shapes)
+		return r.network.describeShapes(r.shapes)
 	}
-	return fmt.Sprintf("%s %q", r.network.describe(r.shapes), r.want)
+	return fmt.Sprintf("%s %q", r.network.describeShapes(r.shapes), r.want)
 }
 
-// make makes the plan. It may be called by any goroutine while the network's files are open.
-func (r *recipe) make() (*compiled, error) {
+// makePlan makes the plan. It may be called by any goroutine while the network's files are open.
+func (r *recipe) makePlan() (*compiled, error) {
 	c := &compiled{key: r.key()}
 	err := mapped.Guard(func() (err error) {
 		var special *graph.Graph
-		if special, err = specialised(r.network.graph, r.shapes); err == nil && r.want != nil {
-			special, err = r.want.of(special)
+		if special, err = specialiseGraph(r.network.graph, r.shapes); err == nil && r.want != nil {
+			special, err = r.want.buildGradient(special)
 		}
 		if err == nil {
-			c.Plan, err = built(special, r.device)
+			c.Plan, err = buildPlan(special, r.device)
 		}
 		if err != nil {
 			return err
@@ -88,13 +88,13 @@ func newPlans(n *Network, device bool) *plans {
 	return &plans{network: n, device: device, list: n.takeAhead(device)}
 }
 
-// recipe is that of a plan for inputs of these shapes, which also computes the gradient that is wanted.
-func (p *plans) recipe(shapes map[string][]int, want *gradientOf) *recipe {
+// newRecipe is that of a plan for inputs of these shapes, which also computes the gradient that is wanted.
+func (p *plans) newRecipe(shapes map[string][]int, want *gradientOf) *recipe {
 	return &recipe{p.network, p.device, shapes, want}
 }
 
-// find is the plan of a key, to be used next, or nil; mu is held.
-func (p *plans) find(key string) *compiled {
+// findPlan is the plan of a key, to be used next, or nil; mu is held.
+func (p *plans) findPlan(key string) *compiled {
 	i := slices.IndexFunc(p.list, func(c *compiled) bool { return c.key == key })
 	if i < 0 {
 		return nil
@@ -105,29 +105,29 @@ func (p *plans) find(key string) *compiled {
 	return c
 }
 
-// has says whether there is a plan, and none would be made by get.
-func (p *plans) has(r *recipe) bool {
+// hasPlan says whether there is a plan, and none would be made by get.
+func (p *plans) hasPlan(r *recipe) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := r.key()
 	return slices.ContainsFunc(p.list, func(c *compiled) bool { return c.key == key })
 }
 
-// get finds a plan, or makes it; it is kept until it is released.
-func (p *plans) get(r *recipe) (*compiled, error) {
+// getPlan finds a plan, or makes it; it is kept until it is released.
+func (p *plans) getPlan(r *recipe) (*compiled, error) {
 	p.mu.Lock()
-	c := p.find(r.key())
+	c := p.findPlan(r.key())
 	p.mu.Unlock()
 	if c != nil {
 		return c, nil
 	}
-	made, err := r.make()
+	made, err := r.makePlan()
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.find(made.key); c != nil { // it was made twice at a time
+	if c := p.findPlan(made.key); c != nil { // it was made twice at a time
 		return c, nil
 	}
 	made.users++
@@ -151,7 +151,7 @@ func (p *plans) trim() {
 		if i < 0 {
 			return
 		}
-		p.list[i].unbind()
+		p.list[i].unbindRuns()
 		p.list = slices.Delete(p.list, i, i+1)
 	}
 }
@@ -161,7 +161,7 @@ func (p *plans) unbind() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.list {
-		c.unbind()
+		c.unbindRuns()
 	}
 }
 

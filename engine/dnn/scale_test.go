@@ -156,7 +156,7 @@ func loading(t *testing.T, g onnxtest.Graph) time.Duration {
 			t.Fatal(err)
 		}
 	}
-	c, err := m.plans.get(m.plans.recipe(n.shapes(1), nil))
+	c, err := m.plans.getPlan(m.plans.newRecipe(n.inputShapes(1), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

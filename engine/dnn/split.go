@@ -9,7 +9,7 @@ import (
 
 // SplitPoints are the tensors that everything goes through on its way from the inputs to the outputs, first ones first, for one frame of the network's own shapes.
 func (n *Network) SplitPoints() (points []wire.TensorSpec, err error) {
-	special, err := specialised(n.graph, n.shapes(1))
+	special, err := specialiseGraph(n.graph, n.inputShapes(1))
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (n *Network) SplitPoints() (points []wire.TensorSpec, err error) {
 // Split parts the network, for one frame of its own shapes, at tensors of these names: front computes them of the network's inputs, and back the outputs of
 // them. The network is to be closed after the models of both.
 func (n *Network) Split(at ...string) (front, back *Network, err error) {
-	special, err := specialised(n.graph, n.shapes(1))
+	special, err := specialiseGraph(n.graph, n.inputShapes(1))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,18 +23,18 @@ type Trial struct {
 // network may take them, and of the gradient if it has one.
 func (m *Model) Trials() []Trial {
 	n := m.network
-	list := []Trial{{Frames: 1, Size: 1, shapes: n.shapes(1)}}
+	list := []Trial{{Frames: 1, Size: 1, shapes: n.inputShapes(1)}}
 	if n.batched {
-		list = append(list, Trial{Frames: 4, Size: 1, shapes: n.shapes(4)})
+		list = append(list, Trial{Frames: 4, Size: 1, shapes: n.inputShapes(4)})
 	}
-	if n.free() {
+	if n.hasFreeDims() {
 		for _, factor := range []float64{2, 0.5} {
-			shapes := n.resized(factor)
-			list = append(list, Trial{Frames: 1, Size: elements(shapes) / float64(n.limits.Elements), shapes: shapes})
+			shapes := n.resizedShapes(factor)
+			list = append(list, Trial{Frames: 1, Size: totalElements(shapes) / float64(n.limits.Elements), shapes: shapes})
 		}
 	}
 	if n.limits.Backward > 0 {
-		list = append(list, Trial{Frames: 1, Size: 1, Backward: true, shapes: n.shapes(1)})
+		list = append(list, Trial{Frames: 1, Size: 1, Backward: true, shapes: n.inputShapes(1)})
 	}
 	return list
 }
@@ -57,17 +57,17 @@ type Timed struct {
 // that the network takes no such inputs. The caller calls Close in the end, as long as the model's weights and working
 // memory are those of now.
 func (m *Model) Time(t Trial) (*Timed, error) {
-	w := &work{recipe: m.plans.recipe(t.shapes, nil)}
+	w := &work{recipe: m.plans.newRecipe(t.shapes, nil)}
 	if t.Backward {
 		w.recipe.want = &m.network.whole
 	}
-	c, refused := m.planned(w)
+	c, refused := m.findPlan(w)
 	if refused != nil {
 		return nil, refused
 	}
 	p := &Timed{m: m, plan: c}
 	for _, in := range c.Inputs {
-		p.inputs = append(p.inputs, noise(in))
+		p.inputs = append(p.inputs, randomElements(in))
 	}
 	return p, nil
 }
@@ -103,7 +103,7 @@ func (p *Timed) Advance() (done bool, err error) {
 	p.Step = max(p.Step, time.Since(before))
 	if done && err == nil {
 		err = p.read()
-		p.leave()
+		p.leavePass()
 	}
 	p.Took += time.Since(start)
 	return done, err
@@ -139,8 +139,8 @@ func (p *Timed) Whole() time.Duration {
 	return p.Took
 }
 
-// leave ends the pass that it is in.
-func (p *Timed) leave() {
+// leavePass ends the pass that it is in.
+func (p *Timed) leavePass() {
 	p.inside = false
 	if p.work != nil && p.work.running[nestedArea] == p {
 		p.work.running[nestedArea] = nil
@@ -149,13 +149,13 @@ func (p *Timed) leave() {
 
 // Close ends the timing.
 func (p *Timed) Close() {
-	p.leave()
+	p.leavePass()
 	p.m.plans.release(p.plan)
 	p.m.plans.trim()
 }
 
-// noise is elements from 0 to 1 of floats, and 0 or 1 of others, which may be indices or lengths.
-func noise(v *graph.Value) []byte {
+// randomElements is elements from 0 to 1 of floats, and 0 or 1 of others, which may be indices or lengths.
+func randomElements(v *graph.Value) []byte {
 	h := fnv.New64()
 	h.Write([]byte(v.Name))
 	random := rand.New(rand.NewPCG(h.Sum64(), 1))

@@ -18,10 +18,10 @@ const (
 	chunkWeights = 256
 )
 
-// chunks are the weights of a plan for the store, where networks find what they have in common by its content.
+// weightChunks are the weights of a plan for the store, where networks find what they have in common by its content.
 // Weights do not depend on the shapes that a plan is for, but for those of constants that do: plans for other shapes
 // make these themselves.
-func (m *Model) chunks(c *compiled) []store.Chunk {
+func (m *Model) weightChunks(c *compiled) []store.Chunk {
 	var list []store.Chunk
 	var bytes int64
 	for i := range c.Weights {
@@ -31,16 +31,16 @@ func (m *Model) chunks(c *compiled) []store.Chunk {
 		}
 		bytes += w.Bytes
 		last := &list[len(list)-1]
-		last.Parts = append(last.Parts, m.part(w, c.keys[i]))
+		last.Parts = append(last.Parts, m.weightPart(w, c.keys[i]))
 	}
 	if list == nil {
-		list = []store.Chunk{{Name: "nothing", Parts: []store.Part{m.nothing()}}}
+		list = []store.Chunk{{Name: "nothing", Parts: []store.Part{m.emptyPart()}}}
 	}
 	return list
 }
 
-// nothing is what is loaded of a network without weights, so that it is loaded at all.
-func (m *Model) nothing() store.Part {
+// emptyPart is what is loaded of a network without weights, so that it is loaded at all.
+func (m *Model) emptyPart() store.Part {
 	return store.Part{
 		Kind: "network " + m.network.print,
 		Make: func([]kernels.HostTensor) (kernels.Held, error) { return none{}, nil },
@@ -53,7 +53,7 @@ type none struct{}
 func (none) Bytes() int64 { return 0 }
 func (none) Free()        {}
 
-func (m *Model) part(w *plan.Weight, key string) store.Part {
+func (m *Model) weightPart(w *plan.Weight, key string) store.Part {
 	return store.Part{
 		Kind: key, Bytes: w.Bytes,
 		Make: func([]kernels.HostTensor) (kernels.Held, error) { return m.pack(w) },
@@ -95,8 +95,8 @@ func (m *Model) bind(c *compiled, w *Workspace, area int) (*plan.Run, error) {
 	if c.runs[area] != nil {
 		return c.runs[area], nil
 	}
-	if err := m.hold(c); err != nil {
-		c.unbind()
+	if err := m.holdWeights(c); err != nil {
+		c.unbindRuns()
 		return nil, err
 	}
 	var err error
@@ -104,8 +104,8 @@ func (m *Model) bind(c *compiled, w *Workspace, area int) (*plan.Run, error) {
 	return c.runs[area], err
 }
 
-// hold finds or makes the weights of a plan.
-func (m *Model) hold(c *compiled) error {
+// holdWeights finds or makes the weights of a plan.
+func (m *Model) holdWeights(c *compiled) error {
 	if c.held != nil {
 		return nil
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// answer pools the hidden states of a group, and takes through the classification head what is to go there.
-func (p *Pass) answer(g *group) error {
+// answerGroup pools the hidden states of a group, and takes through the classification head what is to go there.
+func (p *Pass) answerGroup(g *group) error {
 	m := p.m
 	if m.final.weight != nil {
 		x := p.work.x.Slice(0, g.rows)
-		m.backend.LayerNorm(x, x, m.final.of(&m.spec))
+		m.backend.LayerNorm(x, x, m.final.kernelNorm(&m.spec))
 	}
 	if err := m.backend.Sync(); err != nil {
 		return err
@@ -28,10 +28,10 @@ func (p *Pass) answer(g *group) error {
 		if it.Ask.Head {
 			classified = append(classified, out)
 		}
-		out.Vector = p.pooled(it)
+		out.Vector = p.pooledVector(it)
 	}
 	if len(classified) > 0 {
-		p.classify(classified)
+		p.classifyVectors(classified)
 	}
 	for i := range g.items {
 		res := &p.results[g.items[i].index]
@@ -44,8 +44,8 @@ func (p *Pass) answer(g *group) error {
 
 func notFinite(v float32) bool { return v-v != 0 }
 
-// pooled is the vector of an item's hidden states.
-func (p *Pass) pooled(it *item) []float32 {
+// pooledVector is the vector of an item's hidden states.
+func (p *Pass) pooledVector(it *item) []float32 {
 	m := p.m
 	n, width := len(it.Tokens), m.spec.hidden
 	from, to := 0, n
@@ -66,8 +66,8 @@ func (p *Pass) pooled(it *item) []float32 {
 	return pool.Vector()
 }
 
-// classify puts the logits of the classification head in the place of vectors.
-func (p *Pass) classify(vectors []*engine.TokenOutput) {
+// classifyVectors puts the logits of the classification head in the place of vectors.
+func (p *Pass) classifyVectors(vectors []*engine.TokenOutput) {
 	m := p.m
 	b, s, h := m.backend, &m.spec, &m.head
 	n := len(vectors)
@@ -76,7 +76,7 @@ func (p *Pass) classify(vectors []*engine.TokenOutput) {
 		b.Write(x.Buf, x.Off+4*int64(i*s.hidden), bytesOf(v.Vector))
 	}
 	b.LayerNorm(narrow, x, kernels.Norm{})
-	m.product(x, narrow, h.dense)
+	m.applyLinear(x, narrow, h.dense)
 	dense := make([]float32, n*s.hidden)
 	b.Read(bytesOf(dense), x.Buf, x.Off)
 	for i, v := range dense {
@@ -87,16 +87,16 @@ func (p *Pass) classify(vectors []*engine.TokenOutput) {
 		}
 	}
 	b.Write(x.Buf, x.Off, bytesOf(dense))
-	b.LayerNorm(narrow, x, h.norm.of(s))
-	m.product(logits, narrow, h.labels)
+	b.LayerNorm(narrow, x, h.norm.kernelNorm(s))
+	m.applyLinear(logits, narrow, h.labels)
 	for i, v := range vectors {
 		v.Vector = make([]float32, s.head.labels)
 		b.Read(bytesOf(v.Vector), logits.Buf, logits.Off+4*int64(i*s.head.labels))
 	}
 }
 
-// product sets dst = src l^T + bias.
-func (m *Model) product(dst, src kernels.Mat, l kernels.Linear) {
+// applyLinear sets dst = src l^T + bias.
+func (m *Model) applyLinear(dst, src kernels.Mat, l kernels.Linear) {
 	m.backend.Write(dst.Buf, dst.Off, make([]byte, 4*dst.Rows*dst.Cols))
 	m.backend.AddLinear(dst, src, l)
 }

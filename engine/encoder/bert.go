@@ -8,10 +8,10 @@ import (
 
 // bert is BERT (Devlin et al. 2018). A classification head stands on the pooler: dense and tanh of the first token.
 func bert(c *weights.Config, s *spec) (err error) {
-	if err = learned(c, s); err != nil {
+	if err = learnedPositions(c, s); err != nil {
 		return err
 	}
-	s.names.prefixes = prefixes(c, "bert.")
+	s.names.prefixes = trunkPrefixes(c, "bert.")
 	s.names.trunkDense, s.names.dense, s.names.labels = true, "pooler.dense", "classifier"
 	s.names.unused = []string{"pooler.", "cls.", "embeddings.position_ids"}
 	return nil
@@ -20,31 +20,31 @@ func bert(c *weights.Config, s *spec) (err error) {
 // roberta is RoBERTa and XLM-RoBERTa (Liu et al. 2019; Conneau et al. 2019): BERT whose positions count from behind the
 // padding token's.
 func roberta(c *weights.Config, s *spec) error {
-	if err := learned(c, s); err != nil {
+	if err := learnedPositions(c, s); err != nil {
 		return err
 	}
-	s.first = or(c.PadTokenID, 1) + 1
+	s.first = valueOr(c.PadTokenID, 1) + 1
 	if s.first < 1 || s.first >= s.positions {
 		return fmt.Errorf("pad_token_id is %d, of %d positions", s.first-1, s.positions)
 	}
 	s.maxLen = s.positions - s.first
-	s.names.prefixes = prefixes(c, "roberta.")
+	s.names.prefixes = trunkPrefixes(c, "roberta.")
 	s.names.dense, s.names.labels = "classifier.dense", "classifier.out_proj"
 	s.names.unused = []string{"pooler.", "lm_head.", "embeddings.position_ids"}
 	return nil
 }
 
-// learned is what models with learned positions have in common.
-func learned(c *weights.Config, s *spec) (err error) {
+// learnedPositions is what models with learned positions have in common.
+func learnedPositions(c *weights.Config, s *spec) (err error) {
 	if kind := c.PositionEmbeddingType; kind != "" && kind != "absolute" {
 		return fmt.Errorf("position_embedding_type is %q, want absolute", kind)
 	}
-	s.positions, s.types, s.after, s.bias, s.normBias = c.MaxPositionEmbeddings, or(c.TypeVocabSize, 2), true, true, true
-	s.eps = float32(or(c.LayerNormEps, 1e-12))
+	s.positions, s.types, s.after, s.bias, s.normBias = c.MaxPositionEmbeddings, valueOr(c.TypeVocabSize, 2), true, true, true
+	s.eps = float32(valueOr(c.LayerNormEps, 1e-12))
 	if s.types < 1 || s.types > 1<<16 {
 		return fmt.Errorf("type_vocab_size is %d, want a number in 1..65536", s.types)
 	}
-	if classifies(c) {
+	if isClassifier(c) {
 		s.head = headSpec{labels: c.Labels(), tanh: true, bias: true}
 	}
 	s.names = names{
@@ -54,6 +54,6 @@ func learned(c *weights.Config, s *spec) (err error) {
 		out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
 		up: "intermediate.dense", down: "output.dense", mlpNorm: "output.LayerNorm",
 	}
-	s.act, err = activation("hidden_act", c.HiddenAct)
+	s.act, err = activationOf("hidden_act", c.HiddenAct)
 	return err
 }

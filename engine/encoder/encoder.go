@@ -84,7 +84,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 		return nil, err
 	}
 	m := &Model{spec: s, opts: opts, backend: b, ropes: make([]kernels.Rope, len(s.freqs)), layers: make([]layer, s.layers)}
-	chunks, err := m.find(source)
+	chunks, err := m.findChunks(source)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type embedding struct {
 // norm is the parts of a kernels.Norm.
 type norm struct{ weight, bias kernels.Vector }
 
-func (n *norm) of(s *spec) kernels.Norm {
+func (n *norm) kernelNorm(s *spec) kernels.Norm {
 	return kernels.Norm{Weight: n.weight, Bias: n.bias, Eps: s.eps}
 }
 
@@ -41,9 +41,9 @@ type loader struct {
 	err    error // first
 }
 
-// find lists the model's chunks, checked against the source's headers: the embedding, its layers, and what comes after
+// findChunks lists the model's chunks, checked against the source's headers: the embedding, its layers, and what comes after
 // them. Loaded parts become fields of the model.
-func (m *Model) find(source Source) ([]store.Chunk, error) {
+func (m *Model) findChunks(source Source) ([]store.Chunk, error) {
 	s := &m.spec
 	l := loader{Model: m, source: source, prefix: s.names.prefixes[0]}
 	for _, prefix := range s.names.prefixes {
@@ -52,11 +52,11 @@ func (m *Model) find(source Source) ([]store.Chunk, error) {
 			break
 		}
 	}
-	list := []store.Chunk{l.embedding()}
+	list := []store.Chunk{l.embeddingChunk()}
 	for i := range s.layers {
-		list = append(list, l.layer(i))
+		list = append(list, l.layerChunk(i))
 	}
-	if last := l.last(); len(last.Parts) > 0 {
+	if last := l.headChunk(); len(last.Parts) > 0 {
 		list = append(list, last)
 	}
 	if l.err == nil {
@@ -65,20 +65,20 @@ func (m *Model) find(source Source) ([]store.Chunk, error) {
 	return list, l.err
 }
 
-func (l *loader) embedding() store.Chunk {
+func (l *loader) embeddingChunk() store.Chunk {
 	s, e := &l.spec, &l.Model.embedding
 	n := &s.names
-	parts := []store.Part{l.table(&e.words, n.word, s.vocab)}
+	parts := []store.Part{l.tablePart(&e.words, n.word, s.vocab)}
 	if s.positions > 0 {
-		parts = append(parts, l.table(&e.positions, n.position, s.positions))
+		parts = append(parts, l.tablePart(&e.positions, n.position, s.positions))
 	}
 	if s.types > 0 {
-		parts = append(parts, l.table(&e.types, n.typ, s.types))
+		parts = append(parts, l.tablePart(&e.types, n.typ, s.types))
 	}
-	return store.Chunk{Name: "embedding", Parts: append(parts, l.norm(&e.norm, l.prefix+n.norm)...)}
+	return store.Chunk{Name: "embedding", Parts: append(parts, l.normParts(&e.norm, l.prefix+n.norm)...)}
 }
 
-func (l *loader) layer(i int) store.Chunk {
+func (l *loader) layerChunk(i int) store.Chunk {
 	s, to := &l.spec, &l.layers[i]
 	n, name := &s.names, l.prefix+fmt.Sprintf(l.spec.names.layer, i)
 	var qkv []matrix
@@ -87,24 +87,24 @@ func (l *loader) layer(i int) store.Chunk {
 		qkv = append(qkv, matrix{name + part, rows, s.hidden})
 	}
 	parts := []store.Part{
-		l.linear("linear", &to.qkv, s.bias, qkv...),
-		l.linear("output", &to.out, s.bias, matrix{name + n.out, s.hidden, s.heads.Q * s.heads.Dim}),
-		l.up(to, name+n.up),
-		l.linear("output", &to.down, s.bias && !s.gated, matrix{name + n.down, s.hidden, s.intermediate}),
+		l.linearPart("linear", &to.qkv, s.bias, qkv...),
+		l.linearPart("output", &to.out, s.bias, matrix{name + n.out, s.hidden, s.heads.Q * s.heads.Dim}),
+		l.upPart(to, name+n.up),
+		l.linearPart("output", &to.down, s.bias && !s.gated, matrix{name + n.down, s.hidden, s.intermediate}),
 	}
 	if s.after || i > 0 { // the embedding of the others is normalised already
-		parts = append(parts, l.norm(&to.attnNorm, name+n.attnNorm)...)
+		parts = append(parts, l.normParts(&to.attnNorm, name+n.attnNorm)...)
 	}
-	return store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: append(parts, l.norm(&to.mlpNorm, name+n.mlpNorm)...)}
+	return store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: append(parts, l.normParts(&to.mlpNorm, name+n.mlpNorm)...)}
 }
 
-// up is the first matrix of an MLP; a gated one is stored in one tensor, gate first.
-func (l *loader) up(to *layer, name string) store.Part {
+// upPart is the first matrix of an MLP; a gated one is stored in one tensor, gate first.
+func (l *loader) upPart(to *layer, name string) store.Part {
 	s := &l.spec
 	if !s.gated {
-		return l.linear("linear", &to.up, s.bias, matrix{name, s.intermediate, s.hidden})
+		return l.linearPart("linear", &to.up, s.bias, matrix{name, s.intermediate, s.hidden})
 	}
-	p := l.linear("gated halves", &to.up, false, matrix{name, 2 * s.intermediate, s.hidden})
+	p := l.linearPart("gated halves", &to.up, false, matrix{name, 2 * s.intermediate, s.hidden})
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
 		gate, up := t[0], t[0]
 		half := len(t[0].Data) / 2
@@ -115,37 +115,37 @@ func (l *loader) up(to *layer, name string) store.Part {
 	return p
 }
 
-// last is what comes after the layers: the last normalisation, rotary angles, and the classification head.
-func (l *loader) last() store.Chunk {
+// headChunk is what comes after the layers: the last normalisation, rotary angles, and the classification head.
+func (l *loader) headChunk() store.Chunk {
 	s, n := &l.spec, &l.spec.names
 	var parts []store.Part
 	if n.final != "" {
-		parts = l.norm(&l.final, l.prefix+n.final)
+		parts = l.normParts(&l.final, l.prefix+n.final)
 	}
 	for i := range s.freqs {
-		parts = append(parts, l.rope(i))
+		parts = append(parts, l.ropePart(i))
 	}
 	if h := &s.head; h.labels > 0 {
 		dense := n.dense
 		if n.trunkDense {
 			dense = l.prefix + dense
 		}
-		parts = append(parts, l.linear("linear", &l.head.dense, h.bias, matrix{dense, s.hidden, s.hidden}))
+		parts = append(parts, l.linearPart("linear", &l.head.dense, h.bias, matrix{dense, s.hidden, s.hidden}))
 		if h.norm {
-			parts = append(parts, l.norm(&l.head.norm, n.headNorm)...)
+			parts = append(parts, l.normParts(&l.head.norm, n.headNorm)...)
 		}
-		parts = append(parts, l.linear("linear", &l.head.labels, true, matrix{n.labels, h.labels, s.hidden}))
+		parts = append(parts, l.linearPart("linear", &l.head.labels, true, matrix{n.labels, h.labels, s.hidden}))
 	}
 	return store.Chunk{Name: "head", Parts: parts}
 }
 
-// set puts what a part has become into a field, or nothing.
-func set[T kernels.Held](field *T) func(kernels.Held) {
+// setField puts what a part has become into a field, or nothing.
+func setField[T kernels.Held](field *T) func(kernels.Held) {
 	return func(h kernels.Held) { *field, _ = h.(T) }
 }
 
-// tensor finds a tensor by the first of some names that the source has.
-func (l *loader) tensor(shape []int, names ...string) store.Tensor {
+// findTensor finds a tensor by the first of some names that the source has.
+func (l *loader) findTensor(shape []int, names ...string) store.Tensor {
 	var typ kernels.DType
 	var first error
 	for _, name := range names {
@@ -167,36 +167,36 @@ func (l *loader) tensor(shape []int, names ...string) store.Tensor {
 	return store.Tensor{}
 }
 
-func (l *loader) table(field *kernels.Table, name string, rows int) store.Part {
+func (l *loader) tablePart(field *kernels.Table, name string, rows int) store.Part {
 	return store.Part{
-		Kind: "table", InPlace: true, Set: set(field),
-		Tensors: []store.Tensor{l.tensor([]int{rows, l.spec.hidden}, l.prefix+name+".weight")},
+		Kind: "table", InPlace: true, Set: setField(field),
+		Tensors: []store.Tensor{l.findTensor([]int{rows, l.spec.hidden}, l.prefix+name+".weight")},
 		Bytes:   int64(rows) * int64(l.spec.hidden) * l.backend.ActType().Size(),
 		Make:    func(t []kernels.HostTensor) (kernels.Held, error) { return l.backend.NewTable(t[0]) },
 	}
 }
 
-// norm is a normalisation's vectors, which old checkpoints name otherwise.
-func (l *loader) norm(to *norm, name string) []store.Part {
-	parts := []store.Part{l.vector(&to.weight, name+".weight", name+".gamma")}
+// normParts is a normalisation's vectors, which old checkpoints name otherwise.
+func (l *loader) normParts(to *norm, name string) []store.Part {
+	parts := []store.Part{l.vectorPart(&to.weight, name+".weight", name+".gamma")}
 	if l.spec.normBias {
-		parts = append(parts, l.vector(&to.bias, name+".bias", name+".beta"))
+		parts = append(parts, l.vectorPart(&to.bias, name+".bias", name+".beta"))
 	}
 	return parts
 }
 
-func (l *loader) vector(field *kernels.Vector, names ...string) store.Part {
+func (l *loader) vectorPart(field *kernels.Vector, names ...string) store.Part {
 	return store.Part{
-		Kind: "vector", Set: set(field), Bytes: 4 * int64(l.spec.hidden),
-		Tensors: []store.Tensor{l.tensor([]int{l.spec.hidden}, names...)},
+		Kind: "vector", Set: setField(field), Bytes: 4 * int64(l.spec.hidden),
+		Tensors: []store.Tensor{l.findTensor([]int{l.spec.hidden}, names...)},
 		Make:    func(t []kernels.HostTensor) (kernels.Held, error) { return l.backend.NewVector(t[0]) },
 	}
 }
 
-func (l *loader) rope(i int) store.Part {
+func (l *loader) ropePart(i int) store.Part {
 	freq, positions := l.spec.freqs[i], l.opts.MaxLen
 	return store.Part{
-		Kind: fmt.Sprintf("rope %d %v", positions, freq), Set: set(&l.ropes[i]),
+		Kind: fmt.Sprintf("rope %d %v", positions, freq), Set: setField(&l.ropes[i]),
 		Bytes: 4 * int64(l.spec.heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
 		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return l.backend.NewRope(freq, 1, positions) },
 	}
@@ -208,16 +208,16 @@ type matrix struct {
 	rows, in int
 }
 
-// linear stacks linear layers, and their biases.
-func (l *loader) linear(kind string, field *kernels.Linear, biased bool, stack ...matrix) store.Part {
-	p := store.Part{Kind: kind, Set: set(field)}
+// linearPart stacks linear layers, and their biases.
+func (l *loader) linearPart(kind string, field *kernels.Linear, biased bool, stack ...matrix) store.Part {
+	p := store.Part{Kind: kind, Set: setField(field)}
 	for _, x := range stack {
-		p.Tensors = append(p.Tensors, l.tensor([]int{x.rows, x.in}, x.name+".weight"))
+		p.Tensors = append(p.Tensors, l.findTensor([]int{x.rows, x.in}, x.name+".weight"))
 		p.Bytes += int64(x.rows) * int64(x.in) * l.backend.ActType().Size()
 	}
 	if biased {
 		for _, x := range stack {
-			p.Tensors = append(p.Tensors, l.tensor([]int{x.rows}, x.name+".bias"))
+			p.Tensors = append(p.Tensors, l.findTensor([]int{x.rows}, x.name+".bias"))
 			p.Bytes += 4 * int64(x.rows)
 		}
 	}

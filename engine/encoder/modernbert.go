@@ -9,24 +9,24 @@ import (
 // modernBERT is ModernBERT (Warner et al. 2024): rotary positions, gated MLPs, normalisation before the blocks, and layers
 // that attend to neighbours alone between some that attend to all.
 func modernBERT(c *weights.Config, s *spec) (err error) {
-	s.gated, s.eps, s.normBias, s.bias = true, float32(or(c.NormEps, 1e-5)), c.NormBias, c.AttentionBias
+	s.gated, s.eps, s.normBias, s.bias = true, float32(valueOr(c.NormEps, 1e-5)), c.NormBias, c.AttentionBias
 	if c.MLPBias {
 		return fmt.Errorf("mlp_bias is true, which no backend computes")
 	}
-	if s.act, err = activation("hidden_activation", c.HiddenActivation); err != nil {
+	if s.act, err = activationOf("hidden_activation", c.HiddenActivation); err != nil {
 		return err
 	}
-	if err = s.alternate(c); err != nil {
+	if err = s.alternateLayers(c); err != nil {
 		return err
 	}
-	if classifies(c) {
+	if isClassifier(c) {
 		s.head = headSpec{labels: c.Labels(), norm: true, bias: c.ClassifierBias}
 		if c.ClassifierActivation != "" && c.ClassifierActivation != "gelu" {
 			return fmt.Errorf("classifier_activation is %q, want gelu", c.ClassifierActivation)
 		}
 	}
 	s.names = names{
-		prefixes: prefixes(c, "model."),
+		prefixes: trunkPrefixes(c, "model."),
 		word:     "embeddings.tok_embeddings", norm: "embeddings.norm", layer: "layers.%d.",
 		qkv: []string{"attn.Wqkv"}, out: "attn.Wo", attnNorm: "attn_norm",
 		up: "mlp.Wi", down: "mlp.Wo", mlpNorm: "mlp_norm", final: "final_norm",
@@ -36,17 +36,17 @@ func modernBERT(c *weights.Config, s *spec) (err error) {
 	return nil
 }
 
-// alternate gives each layer its window and its rotary angles.
-func (s *spec) alternate(c *weights.Config) error {
-	every, window := or(c.GlobalAttnEveryNLayers, 3), or(c.LocalAttention, 128)
+// alternateLayers gives each layer its window and its rotary angles.
+func (s *spec) alternateLayers(c *weights.Config) error {
+	every, window := valueOr(c.GlobalAttnEveryNLayers, 3), valueOr(c.LocalAttention, 128)
 	if every < 1 || window < 2 || c.LayerTypes != nil && len(c.LayerTypes) != s.layers {
 		return fmt.Errorf("global_attn_every_n_layers %d, local_attention %d and %d layer_types make no sense for %d layers", every, window, len(c.LayerTypes), s.layers)
 	}
-	global, local := or(c.GlobalRopeTheta, 160000), or(c.LocalRopeTheta, 10000)
+	global, local := valueOr(c.GlobalRopeTheta, 160000), valueOr(c.LocalRopeTheta, 10000)
 	if r := c.RopeParameters; r != nil {
 		var err error
-		if global, err = theta(r.Full, global); err == nil {
-			local, err = theta(r.Sliding, local)
+		if global, err = ropeTheta(r.Full, global); err == nil {
+			local, err = ropeTheta(r.Sliding, local)
 		}
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (s *spec) alternate(c *weights.Config) error {
 	if c.RopeScaling != nil || !(global > 0) || !(local > 0) {
 		return fmt.Errorf("rotary angles of theta %g and %g: rope_scaling is not supported, and both are to be positive", global, local)
 	}
-	s.freqs = [][]float32{frequencies(global, s.heads.Dim), frequencies(local, s.heads.Dim)}
+	s.freqs = [][]float32{ropeFrequencies(global, s.heads.Dim), ropeFrequencies(local, s.heads.Dim)}
 	for i := range s.layers {
 		sliding := i%every != 0
 		if c.LayerTypes != nil {
@@ -70,12 +70,12 @@ func (s *spec) alternate(c *weights.Config) error {
 	return nil
 }
 
-func theta(r *weights.Rope, def float64) (float64, error) {
+func ropeTheta(r *weights.Rope, def float64) (float64, error) {
 	if r == nil {
 		return def, nil
 	}
 	if r.Type != "" && r.Type != "default" {
 		return 0, fmt.Errorf("rope type %q is not supported, want default", r.Type)
 	}
-	return or(r.Theta, def), nil
+	return valueOr(r.Theta, def), nil
 }

@@ -60,7 +60,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 			continue
 		}
 		p.results[i].Output = &engine.TokenOutput{}
-		p.add(item{TokenItem: in, index: i})
+		p.addItem(item{TokenItem: in, index: i})
 	}
 	for i := range p.groups {
 		g := &p.groups[i]
@@ -71,8 +71,8 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 	return p, nil
 }
 
-// add puts an item into the last group, or begins another one where it does not fit.
-func (p *Pass) add(it item) {
+// addItem puts an item into the last group, or begins another one where it does not fit.
+func (p *Pass) addItem(it item) {
 	tokens, blocks := len(it.Tokens), blocksOf(len(it.Tokens))
 	n := len(p.groups)
 	if n == 0 || p.groups[n-1].rows+tokens > p.m.opts.ChunkRows || p.groups[n-1].blocks+blocks > p.m.groupBlocks() {
@@ -124,8 +124,8 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 	return nil
 }
 
-// segments are the parts of items in rows [from, to) of the group.
-func (g *group) segments(from, to int) []kernels.Segment {
+// rowSegments are the parts of items in rows [from, to) of the group.
+func (g *group) rowSegments(from, to int) []kernels.Segment {
 	var segs []kernels.Segment
 	for i := range g.items {
 		it := &g.items[i]
@@ -147,10 +147,10 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 func (p *Pass) Close() { p.groups = nil }
 
 // Boundary says that others may go on before the pass does: between two groups, or anywhere if it is a lowest one.
-func (p *Pass) Boundary() bool { return p.between() || p.work == &p.m.lowest }
+func (p *Pass) Boundary() bool { return p.isBetweenGroups() || p.work == &p.m.lowest }
 
-// between says that the pass is between two groups.
-func (p *Pass) between() bool { return p.layer == 0 && p.row == 0 && !p.mixing }
+// isBetweenGroups says that the pass is between two groups.
+func (p *Pass) isBetweenGroups() bool { return p.layer == 0 && p.row == 0 && !p.mixing }
 
 // Share is how much of the pass is done.
 func (p *Pass) Share() float64 {

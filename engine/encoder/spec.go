@@ -104,7 +104,7 @@ func newSpec(c *weights.Config) (spec, error) {
 	if err == nil && !(s.eps >= 0 && s.eps < 1) {
 		err = fmt.Errorf("layer_norm_eps or norm_eps is %g, want a number from 0 to less than 1", s.eps)
 	}
-	if err == nil && classifies(c) && (s.head.labels < 1 || s.head.labels > 1<<20) {
+	if err == nil && isClassifier(c) && (s.head.labels < 1 || s.head.labels > 1<<20) {
 		err = fmt.Errorf("num_labels is %d, want 1 to %d", s.head.labels, 1<<20)
 	}
 	if err != nil {
@@ -140,8 +140,8 @@ func commonSpec(c *weights.Config) (spec, error) {
 	return s, nil
 }
 
-// activation is that of hidden_act's name.
-func activation(key, name string) (kernels.Activation, error) {
+// activationOf is that of hidden_act's name.
+func activationOf(key, name string) (kernels.Activation, error) {
 	switch name {
 	case "", "gelu":
 		return kernels.GELU, nil
@@ -151,16 +151,16 @@ func activation(key, name string) (kernels.Activation, error) {
 	return 0, fmt.Errorf("%s is %q, want gelu, gelu_new or gelu_pytorch_tanh", key, name)
 }
 
-// or is a key's value, or the default where it is absent.
-func or[T any](value *T, def T) T {
+// valueOr is a key's value, or the default where it is absent.
+func valueOr[T any](value *T, def T) T {
 	if value == nil {
 		return def
 	}
 	return *value
 }
 
-// frequencies are those of whole heads, in float32 as transformers computes them.
-func frequencies(theta float64, dim int) []float32 {
+// ropeFrequencies are those of whole heads, in float32 as transformers computes them.
+func ropeFrequencies(theta float64, dim int) []float32 {
 	freq := make([]float32, dim/2)
 	for i := range freq {
 		freq[i] = 1 / float32(math.Pow(theta, float64(float32(2*i)/float32(dim))))
@@ -168,13 +168,13 @@ func frequencies(theta float64, dim int) []float32 {
 	return freq
 }
 
-func classifies(c *weights.Config) bool {
+func isClassifier(c *weights.Config) bool {
 	return strings.HasSuffix(c.Architectures[0], "ForSequenceClassification")
 }
 
-// prefixes are what the names of the trunk's tensors begin with, the likelier one first: checkpoints of a bare model
+// trunkPrefixes are what the names of the trunk's tensors begin with, the likelier one first: checkpoints of a bare model
 // have none, those with a head one of their own.
-func prefixes(c *weights.Config, own string) []string {
+func trunkPrefixes(c *weights.Config, own string) []string {
 	if strings.HasSuffix(c.Architectures[0], "Model") {
 		return []string{"", own}
 	}

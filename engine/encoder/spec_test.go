@@ -74,7 +74,7 @@ func TestLayers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fmt.Sprint(s.windows, s.rope) != "[0 5 0] [0 1 0]" || fmt.Sprint(s.freqs) != fmt.Sprint([][]float32{frequencies(100, 4), frequencies(10, 4)}) {
+		if fmt.Sprint(s.windows, s.rope) != "[0 5 0] [0 1 0]" || fmt.Sprint(s.freqs) != fmt.Sprint([][]float32{ropeFrequencies(100, 4), ropeFrequencies(10, 4)}) {
 			t.Errorf("%s: windows %v, angles %v of %v", keys, s.windows, s.rope, s.freqs)
 		}
 	}

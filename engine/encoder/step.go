@@ -17,9 +17,9 @@ func (p *Pass) Step() (done bool, err error) {
 		return true, nil
 	}
 	start, before, layer := time.Now(), p.progress.done, p.layer
-	p.advance()
+	p.advanceRows()
 	if p.layer == p.m.spec.layers {
-		err = p.answer(&p.groups[0])
+		err = p.answerGroup(&p.groups[0])
 		p.groups, p.layer = p.groups[1:], 0
 	} else {
 		err = p.m.backend.Sync()
@@ -31,15 +31,15 @@ func (p *Pass) Step() (done bool, err error) {
 	return len(p.groups) == 0, nil
 }
 
-// advance computes the next rows: of a whole group that takes no longer than a step, a whole layer.
-func (p *Pass) advance() {
+// advanceRows computes the next rows: of a whole group that takes no longer than a step, a whole layer.
+func (p *Pass) advanceRows() {
 	g, s := &p.groups[0], &p.m.spec
-	if p.between() {
-		p.embed(g)
+	if p.isBetweenGroups() {
+		p.embedGroup(g)
 	}
 	if !p.mixing {
 		n := p.rowsOf(g, s.projectFLOPs(g.rows-p.row)+s.mixFLOPs(g, p.layer, p.row, g.rows))
-		p.project(g, n)
+		p.projectRows(g, n)
 		p.progress.done += s.projectFLOPs(n)
 		if p.row += n; p.row == g.rows {
 			p.row, p.mixing = 0, true
@@ -50,13 +50,13 @@ func (p *Pass) advance() {
 	}
 	if !g.whole && p.layer == s.layers-1 {
 		p.progress.done += s.mixFLOPs(g, p.layer, 0, g.rows)
-		p.gather(g)
-		p.mix(g, g.rows)
+		p.gatherFirstTokens(g)
+		p.mixRows(g, g.rows)
 		p.row, p.mixing, p.layer = 0, false, p.layer+1
 		return
 	}
 	n := p.rowsOf(g, s.mixFLOPs(g, p.layer, p.row, g.rows))
-	p.mix(g, n)
+	p.mixRows(g, n)
 	p.progress.done += s.mixFLOPs(g, p.layer, p.row, p.row+n)
 	if p.row += n; p.row == g.rows {
 		p.row, p.mixing, p.layer = 0, false, p.layer+1
@@ -72,8 +72,8 @@ func (p *Pass) rowsOf(g *group, flops float64) int {
 	return p.m.pace.Rows(g.rows-p.row, flops, step)
 }
 
-// embed begins a group's residual stream.
-func (p *Pass) embed(g *group) {
+// embedGroup begins a group's residual stream.
+func (p *Pass) embedGroup(g *group) {
 	m, b, e := p.m, p.m.backend, &p.m.embedding
 	x := p.work.x.Slice(0, g.rows)
 	words, positions, types := make([]uint32, 0, g.rows), make([]uint32, 0, g.rows), make([]uint32, 0, g.rows)
@@ -93,15 +93,15 @@ func (p *Pass) embed(g *group) {
 	if e.positions != nil {
 		b.AddEmbed(x, e.positions, positions)
 	}
-	b.LayerNorm(x, x, e.norm.of(&m.spec))
+	b.LayerNorm(x, x, e.norm.kernelNorm(&m.spec))
 }
 
-// project computes queries, keys and values of the next n rows.
-func (p *Pass) project(g *group, n int) {
+// projectRows computes queries, keys and values of the next n rows.
+func (p *Pass) projectRows(g *group, n int) {
 	m, l, s := p.m, &p.m.layers[p.layer], &p.m.spec
 	var before kernels.Norm
 	if !s.after {
-		before = l.attnNorm.of(s)
+		before = l.attnNorm.kernelNorm(s)
 	}
 	to := p.row + n
 	qkv := p.work.qkv.Slice(p.row, to)
@@ -110,12 +110,12 @@ func (p *Pass) project(g *group, n int) {
 	if i := s.rope[p.layer]; i >= 0 {
 		spec.Rope = m.ropes[i]
 	}
-	m.backend.StoreKV(qkv, spec, blockTokens, g.segments(p.row, to))
+	m.backend.StoreKV(qkv, spec, blockTokens, g.rowSegments(p.row, to))
 }
 
-// gather leaves the first token of each prompt, whose rows no later one's replaces: the keys and values of the others are
+// gatherFirstTokens leaves the first token of each prompt, whose rows no later one's replaces: the keys and values of the others are
 // in their blocks.
-func (p *Pass) gather(g *group) {
+func (p *Pass) gatherFirstTokens(g *group) {
 	w, b := p.work, p.m.backend
 	row := make([]byte, max(matBytes(w.x.Slice(0, 1)), matBytes(w.qkv.Slice(0, 1))))
 	for i := range g.items {
@@ -132,21 +132,21 @@ func (p *Pass) gather(g *group) {
 
 func matBytes(m kernels.Mat) int64 { return int64(m.Rows) * int64(m.Cols) * m.Type.Size() }
 
-// mix computes the rest of the layer for the next n rows.
-func (p *Pass) mix(g *group, n int) {
+// mixRows computes the rest of the layer for the next n rows.
+func (p *Pass) mixRows(g *group, n int) {
 	b, l, s := p.m.backend, &p.m.layers[p.layer], &p.m.spec
 	to := p.row + n
 	x, attn := p.work.x.Slice(p.row, to), p.work.attn.Slice(p.row, to)
 	spec := kernels.AttentionSpec{Heads: s.heads, Scale: float32(1 / math.Sqrt(float64(s.heads.Dim))), Window: s.windows[p.layer]}
-	b.AttentionBothWays(attn, p.work.qkv.Slice(p.row, to), spec, blockTokens, g.segments(p.row, to))
+	b.AttentionBothWays(attn, p.work.qkv.Slice(p.row, to), spec, blockTokens, g.rowSegments(p.row, to))
 	b.AddLinear(x, attn, l.out)
 	if !s.after {
-		b.LayerNormMLP(x, l.mlpNorm.of(s), s.act, l.up, l.down)
+		b.LayerNormMLP(x, l.mlpNorm.kernelNorm(s), s.act, l.up, l.down)
 		return
 	}
-	b.LayerNorm(x, x, l.attnNorm.of(s))
+	b.LayerNorm(x, x, l.attnNorm.kernelNorm(s))
 	b.LayerNormMLP(x, kernels.Norm{}, s.act, l.up, l.down)
-	b.LayerNorm(x, x, l.mlpNorm.of(s))
+	b.LayerNorm(x, x, l.mlpNorm.kernelNorm(s))
 }
 
 // projectFLOPs are those of queries, keys and values of so many rows in a layer.

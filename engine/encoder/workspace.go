@@ -47,13 +47,13 @@ func (m *Model) groupBlocks() int { return max(blocksOf(m.opts.MaxLen), m.opts.C
 
 func blocksOf(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
 
-// views lays the workspace out in a buffer, from a byte on, and says where it ends.
-func (m *Model) views(buf kernels.Buffer, from int64) (w workspace, to int64) {
+// layoutWorkspace lays the workspace out in a buffer, from a byte on, and says where it ends.
+func (m *Model) layoutWorkspace(buf kernels.Buffer, from int64) (w workspace, to int64) {
 	to = from
 	s, act, rows := &m.spec, m.backend.ActType(), m.groupRows()
 	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
 		at := kernels.Mat{Buf: buf, Off: to, Rows: rows, Cols: cols, Stride: cols, Type: typ}
-		to += align(int64(rows) * int64(cols) * typ.Size())
+		to += alignBytes(int64(rows) * int64(cols) * typ.Size())
 		return at
 	}
 	w = workspace{
@@ -63,16 +63,16 @@ func (m *Model) views(buf kernels.Buffer, from int64) (w workspace, to int64) {
 		logits: mat(m.groupBlocks(), s.head.labels, kernels.F32),
 		kv:     buf, kvOff: to,
 	}
-	return w, to + align(int64(m.groupBlocks())*m.backend.KVBlockBytes(s.heads, blockTokens))
+	return w, to + alignBytes(int64(m.groupBlocks())*m.backend.KVBlockBytes(s.heads, blockTokens))
 }
 
-// align rounds up to a multiple of 64 bytes.
-func align(bytes int64) int64 { return (bytes + 63) &^ 63 }
+// alignBytes rounds up to a multiple of 64 bytes.
+func alignBytes(bytes int64) int64 { return (bytes + 63) &^ 63 }
 
 // Size is what the model's passes take.
 func (m *Model) Size() Size {
 	s := &m.spec
-	_, views := m.views(nil, 0)
+	_, views := m.layoutWorkspace(nil, 0)
 	widest := max(2*s.intermediate, s.heads.QKVCols())
 	return Size{2 * views, m.backend.ScratchBytes(m.groupRows(), max(s.hidden, s.intermediate), widest, kernels.LargestCodes{}) + 4*rowsOnHost*int64(s.hidden)}
 }
@@ -96,12 +96,12 @@ func (w *Workspace) Free() { w.buf.Free() }
 // Use lets the model's passes compute in w. No pass may be open.
 func (m *Model) Use(w *Workspace) error {
 	half := w.buf.Bytes() / 2 &^ 63
-	views, bytes := m.views(w.buf, 0)
+	views, bytes := m.layoutWorkspace(w.buf, 0)
 	if bytes > half {
 		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.buf.Bytes(), 2*bytes)
 	}
 	m.work = views
-	m.lowest, _ = m.views(w.buf, half)
+	m.lowest, _ = m.layoutWorkspace(w.buf, half)
 	rows := make([]float32, rowsOnHost*m.spec.hidden)
 	m.work.rows, m.lowest.rows = rows, rows
 	return nil

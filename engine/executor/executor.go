@@ -88,15 +88,15 @@ func (e *executor) open(ctx context.Context, open func() (Runner, error)) error 
 	opening, opened := context.WithCancel(ctx)
 	var heart sync.WaitGroup
 	if e.cfg.State != nil {
-		heart.Go(func() { e.beat(opening) }) // ends with opening
+		heart.Go(func() { e.sendHeartbeats(opening) }) // ends with opening
 	}
 	runner, err := open()
 	opened()
 	heart.Wait()
 	if err == nil {
 		e.runner = runner
-		e.look()
-		e.greet(true)
+		e.readRunnerInfo()
+		e.setGreeting(true)
 	}
 	return err
 }
@@ -111,9 +111,9 @@ func (e *executor) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	mailbox := make(chan wire.Message, 64)
 	var group sync.WaitGroup
-	group.Go(func() { e.receive(ctx, stop, mailbox) }) // ends with ctx
-	group.Go(func() { e.beat(ctx) })                   // ends with ctx
-	err := e.loop(ctx, mailbox)
+	group.Go(func() { e.receiveMessages(ctx, stop, mailbox) }) // ends with ctx
+	group.Go(func() { e.sendHeartbeats(ctx) })                 // ends with ctx
+	err := e.runLoop(ctx, mailbox)
 	cause := context.Cause(ctx)
 	stop(nil)
 	group.Wait()
@@ -123,9 +123,9 @@ func (e *executor) serve(ctx context.Context) error {
 	return cause
 }
 
-// receive fills the mailbox. It is apart from the loop, since a connection notices that it breaks and
+// receiveMessages fills the mailbox. It is apart from the loop, since a connection notices that it breaks and
 // comes back only while somebody receives, and a step may take longer than both.
-func (e *executor) receive(ctx context.Context, stop context.CancelCauseFunc, mailbox chan<- wire.Message) {
+func (e *executor) receiveMessages(ctx context.Context, stop context.CancelCauseFunc, mailbox chan<- wire.Message) {
 	for {
 		m, err := e.conn.Recv(ctx)
 		if err != nil {
@@ -140,21 +140,21 @@ func (e *executor) receive(ctx context.Context, stop context.CancelCauseFunc, ma
 	}
 }
 
-// loop looks at the mailbox before every step, until ctx ends or the executor cannot go on.
-func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error {
+// runLoop looks at the mailbox before every step, until ctx ends or the executor cannot go on.
+func (e *executor) runLoop(ctx context.Context, mailbox <-chan wire.Message) error {
 	tick := time.NewTicker(e.cfg.Heartbeat)
 	defer tick.Stop()
 	for {
-		e.alive()
+		e.reportAlive()
 		var err error
-		if e.busy() {
+		if e.hasWork() {
 			select {
 			case m := <-mailbox:
-				err = e.handle(m)
+				err = e.handleMessage(m)
 			case change := <-e.cfg.Changes:
-				err = e.change(change)
+				err = e.changeRunner(change)
 			case failed := <-e.preparing.ended:
-				e.prepared(failed)
+				e.finishPreparing(failed)
 			case <-ctx.Done():
 				return nil
 			default:
@@ -163,11 +163,11 @@ func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error 
 		} else {
 			select {
 			case m := <-mailbox:
-				err = e.handle(m)
+				err = e.handleMessage(m)
 			case change := <-e.cfg.Changes:
-				err = e.change(change)
+				err = e.changeRunner(change)
 			case failed := <-e.preparing.ended:
-				e.prepared(failed)
+				e.finishPreparing(failed)
 			case <-tick.C:
 			case <-ctx.Done():
 				return nil
@@ -179,44 +179,44 @@ func (e *executor) loop(ctx context.Context, mailbox <-chan wire.Message) error 
 	}
 }
 
-func (e *executor) alive() {
+func (e *executor) reportAlive() {
 	if e.cfg.Alive != nil {
 		e.cfg.Alive()
 	}
 }
 
-// busy says that there is work to do.
-func (e *executor) busy() bool {
-	return e.settled && (e.running() || len(e.nested)+len(e.loads)+len(e.lowest) > 0)
+// hasWork says that there is work to do.
+func (e *executor) hasWork() bool {
+	return e.settled && (e.hasRunnable() || len(e.nested)+len(e.loads)+len(e.lowest) > 0)
 }
 
 // work does what is next: a nested pass, a piece of weights or a step.
 func (e *executor) work() error {
 	switch {
 	case len(e.nested) > 0:
-		return e.nest()
-	case len(e.loads) > 0 && (e.owed <= 0 || !e.running()):
+		return e.runNested()
+	case len(e.loads) > 0 && (e.owed <= 0 || !e.hasRunnable()):
 		return e.loadPiece()
 	}
-	return e.step()
+	return e.stepPass()
 }
 
-// handle returns an error when the executor cannot go on.
-func (e *executor) handle(m wire.Message) error {
+// handleMessage returns an error when the executor cannot go on.
+func (e *executor) handleMessage(m wire.Message) error {
 	switch m := m.(type) {
 	case *wire.Welcome:
-		e.welcomed(m.Epoch)
+		e.noteWelcome(m.Epoch)
 	case *wire.Lost:
 		e.forget("the connection to the scheduler broke")
 	case *wire.Run:
-		e.accept(m)
-		return e.save(m)
+		e.acceptRun(m)
+		return e.savePages(m)
 	case *wire.Pause:
-		e.pause(m.Pass)
+		e.pausePass(m.Pass)
 	case *wire.Resume:
-		e.resume(m.Pass)
+		e.resumePass(m.Pass)
 	case *wire.Abort:
-		e.abort(m.Pass)
+		e.abortPass(m.Pass)
 	case *wire.Load:
 		e.loads = append(e.loads, &load{Load: m})
 	case *wire.Drop:
@@ -227,9 +227,9 @@ func (e *executor) handle(m wire.Message) error {
 	return nil
 }
 
-// save makes the saves of a run. The scheduler takes them for done from then on, whatever becomes of the
+// savePages makes the saves of a run. The scheduler takes them for done from then on, whatever becomes of the
 // run, so that without them this executor's pages are not what it knows of them.
-func (e *executor) save(run *wire.Run) error {
+func (e *executor) savePages(run *wire.Run) error {
 	if len(run.Saves) == 0 {
 		return nil
 	}
@@ -243,9 +243,9 @@ func (e *executor) save(run *wire.Run) error {
 	return nil
 }
 
-// change makes a change to the runner and tells the scheduler what has come of it.
-func (e *executor) change(change func() error) error {
-	err := e.guard(change)
+// changeRunner makes a change to the runner and tells the scheduler what has come of it.
+func (e *executor) changeRunner(change func() error) error {
+	err := e.guardPanic(change)
 	if DeviceLost(err) {
 		return err
 	}
@@ -256,8 +256,8 @@ func (e *executor) change(change func() error) error {
 	return nil
 }
 
-// guard calls f and turns a panic into an error, so that a defect costs one pass or load and not the device.
-func (e *executor) guard(f func() error, about ...zap.Field) (err error) {
+// guardPanic calls f and turns a panic into an error, so that a defect costs one pass or load and not the device.
+func (e *executor) guardPanic(f func() error, about ...zap.Field) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			about = append(about, zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))

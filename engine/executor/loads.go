@@ -24,7 +24,7 @@ type load struct {
 func (e *executor) loadPiece() error {
 	l := e.loads[0]
 	start := time.Now()
-	err := e.guard(func() error { return e.loadNext(l) }, zap.String("model", l.Model))
+	err := e.guardPanic(func() error { return e.loadNext(l) }, zap.String("model", l.Model))
 	e.owed = time.Since(start)
 	l.took += e.owed
 	if DeviceLost(err) || err == nil && l.count < len(l.Weights) {
@@ -32,19 +32,19 @@ func (e *executor) loadPiece() error {
 	}
 	answer := &wire.Loaded{Serial: l.Serial, Count: l.count, Took: l.took}
 	if err != nil {
-		answer.Err = e.explain(err)
+		answer.Err = e.explainError(err)
 	}
 	e.loads = e.loads[1:]
-	e.send(answer)
-	if e.news() {
+	e.sendMessage(answer)
+	if e.hasLoadNews() {
 		e.tell()
 	}
 	return nil
 }
 
-// news says that a load has changed what the scheduler should know: that models fail, share other weights or were
+// hasLoadNews says that a load has changed what the scheduler should know: that models fail, share other weights or were
 // measured, or how fast weights are loaded.
-func (e *executor) news() bool {
+func (e *executor) hasLoadNews() bool {
 	now := e.runner.Info()
 	alike := func(a, b wire.ModelInfo) bool {
 		return a.Reason == b.Reason && a.Cost == b.Cost && slices.Equal(a.Weights, b.Weights)
@@ -70,7 +70,7 @@ func (e *executor) loadNext(l *load) error {
 // dropWeights frees weights. Those that a pass needs stay: that the scheduler wants to be rid of them is a defect,
 // which it may learn of by what is resident.
 func (e *executor) dropWeights(weights []uint32) {
-	used := e.used()
+	used := e.usedWeights()
 	var free []uint32
 	for _, w := range weights {
 		if model := used[w]; model != "" || int(w) >= len(e.info.Weights) {
@@ -79,19 +79,19 @@ func (e *executor) dropWeights(weights []uint32) {
 			free = append(free, w)
 		}
 	}
-	if err := e.guard(func() error { e.runner.Drop(free); return nil }); err != nil || len(free) < len(weights) {
+	if err := e.guardPanic(func() error { e.runner.Drop(free); return nil }); err != nil || len(free) < len(weights) {
 		e.tell()
 	}
 }
 
-// used are the weights that passes need, with the name of a model of theirs.
-func (e *executor) used() map[uint32]string {
+// usedWeights are the weights that passes need, with the name of a model of theirs.
+func (e *executor) usedWeights() map[uint32]string {
 	of := map[string][]uint32{}
 	for i := range e.info.Models {
 		of[e.info.Models[i].Name] = e.info.Models[i].Weights
 	}
 	used := map[uint32]string{}
-	for _, t := range append(e.all(), e.preparing.list...) {
+	for _, t := range append(e.allPasses(), e.preparing.list...) {
 		for _, w := range of[t.run.Model] {
 			used[w] = t.run.Model
 		}

@@ -18,18 +18,18 @@ const (
 	rare   = 1000 // of so many steps one may be longer
 )
 
-// add takes note of a step. What was before is forgotten after one or two windows in which the model is used.
-func (l *longest) add(step time.Duration, at time.Time) {
+// addStep takes note of a step. What was before is forgotten after one or two windows in which the model is used.
+func (l *longest) addStep(step time.Duration, at time.Time) {
 	if at.Sub(l.since) > window {
 		l.since, l.before, l.now = at, l.now, histogram{}
 	}
-	l.now.add(step)
+	l.now.addDuration(step)
 }
 
-func (l *longest) step() time.Duration {
+func (l *longest) stepBound() time.Duration {
 	both := l.now
-	both.join(&l.before)
-	return both.upper(both.count / rare)
+	both.addHistogram(&l.before)
+	return both.upperBound(both.count / rare)
 }
 
 const (
@@ -47,7 +47,7 @@ type histogram struct {
 	longest time.Duration
 }
 
-func (h *histogram) add(d time.Duration) {
+func (h *histogram) addDuration(d time.Duration) {
 	at := 0
 	if d > finest {
 		at = min(int(math.Ceil(octave*math.Log2(float64(d)/float64(finest)))), buckets-1)
@@ -57,7 +57,7 @@ func (h *histogram) add(d time.Duration) {
 	h.longest = max(h.longest, d)
 }
 
-func (h *histogram) join(other *histogram) {
+func (h *histogram) addHistogram(other *histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
 	}
@@ -65,8 +65,8 @@ func (h *histogram) join(other *histogram) {
 	h.longest = max(h.longest, other.longest)
 }
 
-// upper is a duration that exactly so many exceed at the most, and that is no longer than the longest.
-func (h *histogram) upper(exceed int) time.Duration {
+// upperBound is a duration that exactly so many exceed at the most, and that is no longer than the longest.
+func (h *histogram) upperBound(exceed int) time.Duration {
 	for at := buckets - 1; at > 0; at-- {
 		if exceed -= int(h.counts[at]); exceed < 0 {
 			if at == buckets-1 {
@@ -81,26 +81,26 @@ func (h *histogram) upper(exceed int) time.Duration {
 	return h.longest
 }
 
-// stepped takes note of a step of a model.
-func (e *executor) stepped(model string, took time.Duration) {
+// noteStep takes note of a step of a model.
+func (e *executor) noteStep(model string, took time.Duration) {
 	l := e.steps[model]
 	if l == nil {
 		l = &longest{}
 		e.steps[model] = l
 	}
-	l.add(took, time.Now())
+	l.addStep(took, time.Now())
 }
 
-// measured tells the scheduler of the bounds on models' steps when one is new, and then when one has changed by a
+// tellStepBounds tells the scheduler of the bounds on models' steps when one is new, and then when one has changed by a
 // quarter, and by a millisecond. It is called when a pass has ended, those nested in long ones included.
-func (e *executor) measured() {
+func (e *executor) tellStepBounds() {
 	for i := range e.info.Models {
 		m := &e.info.Models[i]
 		l := e.steps[m.Name]
 		if l == nil {
 			continue
 		}
-		bound := l.step()
+		bound := l.stepBound()
 		if off := (bound - m.Step).Abs(); m.Step == 0 && bound > 0 || off > time.Millisecond && off > m.Step/4 {
 			e.tell()
 			return

@@ -18,12 +18,12 @@ func TestUpper(t *testing.T) {
 		for range 1 + rng.IntN(3000) {
 			d := time.Duration(rng.ExpFloat64() * float64(scale))
 			all = append(all, d)
-			h.add(d)
+			h.addDuration(d)
 		}
 		slices.Sort(all)
 		for _, exceed := range []int{0, 1, len(all) / rare, len(all) / 2, len(all) - 1} {
 			exceed = min(exceed, len(all)-1)
-			got, want := h.upper(exceed), all[len(all)-1-exceed]
+			got, want := h.upperBound(exceed), all[len(all)-1-exceed]
 			longest := all[len(all)-1]
 			if limit := max(finest, want*110/100); got < want || got > longest || got > limit && want < 8*time.Second {
 				t.Fatalf("of %d durations %d may exceed %v, sorted it is %v, the longest %v", len(all), exceed, got, want, longest)
@@ -31,8 +31,8 @@ func TestUpper(t *testing.T) {
 		}
 	}
 	var none histogram
-	if none.upper(0) != 0 {
-		t.Errorf("of no durations the longest is %v", none.upper(0))
+	if none.upperBound(0) != 0 {
+		t.Errorf("of no durations the longest is %v", none.upperBound(0))
 	}
 }
 
@@ -43,12 +43,12 @@ func TestRareSteps(t *testing.T) {
 	add := func(d time.Duration, n int) {
 		for range n {
 			at = at.Add(10 * time.Millisecond)
-			l.add(d, at)
+			l.addStep(d, at)
 		}
 	}
 	bound := func(low, high time.Duration) {
 		t.Helper()
-		if got := l.step(); got < low || got > high {
+		if got := l.stepBound(); got < low || got > high {
 			t.Errorf("the bound is %v, want %v to %v", got, low, high)
 		}
 	}

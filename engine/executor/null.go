@@ -116,25 +116,25 @@ func (p *nullPass) Results() []wire.ItemResult {
 	out := make([]wire.ItemResult, len(p.run.Items))
 	for i := range out {
 		item := p.run.Items[i].Work.(*wire.TokenItem)
-		found := &engine.TokenOutput{Vector: p.vector(item)}
+		found := &engine.TokenOutput{Vector: p.hashVector(item)}
 		if found.Vector == nil {
-			found.Answer, found.Prompt = p.answer(item), p.prompt(item)
+			found.Answer, found.Prompt = p.answerItem(item), p.promptScores(item)
 		}
 		out[i] = wire.ItemResult{Job: p.run.Items[i].Job, Output: found}
 	}
 	return out
 }
 
-// support is the number of equally likely tokens, and nth the n-th of them.
-func (p *nullPass) support(ask *engine.Ask) (int, func(n int) engine.TokenID) {
+// likelyTokens is the number of equally likely tokens, and nth the n-th of them.
+func (p *nullPass) likelyTokens(ask *engine.Ask) (int, func(n int) engine.TokenID) {
 	if !ask.Allowed.Empty() {
 		return ask.Allowed.Len(), ask.Allowed.Nth
 	}
 	return p.limits.VocabSize, func(n int) engine.TokenID { return engine.TokenID(n) }
 }
 
-func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
-	n, nth := p.support(&item.Ask)
+func (p *nullPass) answerItem(item *wire.TokenItem) *engine.Answer {
+	n, nth := p.likelyTokens(&item.Ask)
 	logprob := float32(-math.Log(float64(n)))
 	a := &engine.Answer{Token: nth(int(hashOf(item) % uint64(n))), Logprob: logprob}
 	for i := range min(item.Ask.Top, n) {
@@ -146,8 +146,8 @@ func (p *nullPass) answer(item *wire.TokenItem) *engine.Answer {
 	return a
 }
 
-// vector is numbers of the tokens' hash; nil if none is asked for.
-func (p *nullPass) vector(item *wire.TokenItem) []float32 {
+// hashVector is numbers of the tokens' hash; nil if none is asked for.
+func (p *nullPass) hashVector(item *wire.TokenItem) []float32 {
 	if item.Ask.Pool == engine.PoolNone {
 		return nil
 	}
@@ -175,7 +175,7 @@ func hashOf(item *wire.TokenItem) uint64 {
 	return h.Sum64()
 }
 
-func (p *nullPass) prompt(item *wire.TokenItem) []engine.PromptScore {
+func (p *nullPass) promptScores(item *wire.TokenItem) []engine.PromptScore {
 	if !item.Ask.PromptLogprobs {
 		return nil
 	}

@@ -34,11 +34,11 @@ type task struct {
 	dropped bool          // nobody wants it, once it is prepared
 }
 
-// running says that there is a pass to be stepped that is not of lowest jobs.
-func (p *passes) running() bool { return p.current != nil || len(p.ready) > 0 }
+// hasRunnable says that there is a pass to be stepped that is not of lowest jobs.
+func (p *passes) hasRunnable() bool { return p.current != nil || len(p.ready) > 0 }
 
-// all lists the passes.
-func (p *passes) all() []*task {
+// allPasses lists the passes.
+func (p *passes) allPasses() []*task {
 	list := slices.AppendSeq(slices.Concat(p.ready, p.nested, p.lowest), maps.Values(p.paused))
 	if p.current != nil {
 		list = append(list, p.current)
@@ -46,9 +46,9 @@ func (p *passes) all() []*task {
 	return list
 }
 
-// find is nil of a pass that has ended already.
-func (p *passes) find(id wire.PassID) *task {
-	for _, t := range p.all() {
+// findPass is nil of a pass that has ended already.
+func (p *passes) findPass(id wire.PassID) *task {
+	for _, t := range p.allPasses() {
 		if t.run.Pass == id {
 			return t
 		}
@@ -56,8 +56,8 @@ func (p *passes) find(id wire.PassID) *task {
 	return nil
 }
 
-// remove takes a pass from where it is.
-func (p *passes) remove(t *task) {
+// removePass takes a pass from where it is.
+func (p *passes) removePass(t *task) {
 	this := func(other *task) bool { return other == t }
 	p.ready, p.nested, p.lowest = slices.DeleteFunc(p.ready, this), slices.DeleteFunc(p.nested, this), slices.DeleteFunc(p.lowest, this)
 	delete(p.paused, t.run.Pass)
@@ -66,8 +66,8 @@ func (p *passes) remove(t *task) {
 	}
 }
 
-// accept takes a run up.
-func (e *executor) accept(run *wire.Run) {
+// acceptRun takes a run up.
+func (e *executor) acceptRun(run *wire.Run) {
 	switch t := (&task{run: run}); {
 	case run.Nested:
 		e.nested = append(e.nested, t)
@@ -78,10 +78,10 @@ func (e *executor) accept(run *wire.Run) {
 	}
 }
 
-// next is the pass to be stepped, at which some are: the first of lowest jobs if there is no other, or to bring it to
+// nextPass is the pass to be stepped, at which some are: the first of lowest jobs if there is no other, or to bring it to
 // where another may go on.
-func (p *passes) next() *task {
-	if len(p.lowest) > 0 && (!p.running() || p.lowest[0].inside) {
+func (p *passes) nextPass() *task {
+	if len(p.lowest) > 0 && (!p.hasRunnable() || p.lowest[0].inside) {
 		return p.lowest[0]
 	}
 	if p.current == nil {
@@ -90,35 +90,35 @@ func (p *passes) next() *task {
 	return p.current
 }
 
-// pause has a pass stop at its next boundary.
-func (e *executor) pause(id wire.PassID) {
-	if t := e.find(id); t != nil && e.paused[id] == nil {
+// pausePass has a pass stop at its next boundary.
+func (e *executor) pausePass(id wire.PassID) {
+	if t := e.findPass(id); t != nil && e.paused[id] == nil {
 		t.pausing = true
-		e.park(t)
+		e.parkPass(t)
 	}
 }
 
-// park pauses a pass that is to be paused, if it can be now.
-func (e *executor) park(t *task) {
+// parkPass pauses a pass that is to be paused, if it can be now.
+func (e *executor) parkPass(t *task) {
 	if !t.pausing || t.inside {
 		return
 	}
-	e.remove(t)
+	e.removePass(t)
 	t.pausing = false
 	e.paused[t.run.Pass] = t
-	e.send(&wire.Paused{Pass: t.run.Pass, Share: t.share})
+	e.sendMessage(&wire.Paused{Pass: t.run.Pass, Share: t.share})
 }
 
-func (e *executor) resume(id wire.PassID) {
+func (e *executor) resumePass(id wire.PassID) {
 	if t := e.paused[id]; t != nil {
-		e.remove(t)
+		e.removePass(t)
 		e.ready = append(e.ready, t)
 	}
 }
 
-func (e *executor) abort(id wire.PassID) {
-	if t := e.find(id); t != nil {
-		e.drop(t)
+func (e *executor) abortPass(id wire.PassID) {
+	if t := e.findPass(id); t != nil {
+		e.dropPass(t)
 		return
 	}
 	for _, t := range e.preparing.list {
@@ -126,64 +126,64 @@ func (e *executor) abort(id wire.PassID) {
 	}
 }
 
-// drop closes a pass that is not being prepared.
-func (e *executor) drop(t *task) {
-	e.remove(t)
+// dropPass closes a pass that is not being prepared.
+func (e *executor) dropPass(t *task) {
+	e.removePass(t)
 	e.close(t)
 }
 
 func (e *executor) dropAll() {
-	for _, t := range e.all() {
-		e.drop(t)
+	for _, t := range e.allPasses() {
+		e.dropPass(t)
 	}
 	for _, t := range e.preparing.list {
 		t.dropped = true
 	}
 }
 
-// step takes a step of the pass that is next, or begins it. It fails when the device is lost.
-func (e *executor) step() error {
-	t := e.next()
+// stepPass takes a step of the pass that is next, or begins it. It fails when the device is lost.
+func (e *executor) stepPass() error {
+	t := e.nextPass()
 	before := t.took
-	done, err := e.advance(t)
+	done, err := e.advancePass(t)
 	e.owed -= t.took - before
 	switch {
 	case DeviceLost(err):
 		return err
 	case done:
-		e.finish(t, err)
+		e.finishPass(t, err)
 	case t.prepare != nil:
-		e.prepare(t)
+		e.preparePass(t)
 	default:
-		e.park(t)
+		e.parkPass(t)
 	}
 	return nil
 }
 
-// nest runs a nested pass from its beginning to its end. It fails when the device is lost.
-func (e *executor) nest() error {
+// runNested runs a nested pass from its beginning to its end. It fails when the device is lost.
+func (e *executor) runNested() error {
 	t := e.nested[0]
 	for {
-		done, err := e.advance(t)
+		done, err := e.advancePass(t)
 		if DeviceLost(err) {
 			return err
 		}
 		if done {
-			e.finish(t, err)
+			e.finishPass(t, err)
 			return nil
 		}
 		if t.prepare != nil {
-			e.prepare(t)
+			e.preparePass(t)
 			return nil
 		}
-		e.alive()
+		e.reportAlive()
 	}
 }
 
-// advance begins a pass or takes its next step, and says whether that was its end, as it is with an error.
-func (e *executor) advance(t *task) (done bool, err error) {
+// advancePass begins a pass or takes its next step, and says whether that was its end, as it is with an error.
+func (e *executor) advancePass(t *task) (done bool, err error) {
 	start := time.Now()
-	err = e.guard(func() error {
+	err = e.guardPanic(func() error {
 		if t.pass == nil {
 			return e.begin(t)
 		}
@@ -195,7 +195,7 @@ func (e *executor) advance(t *task) (done bool, err error) {
 	spent := time.Since(start)
 	t.took += spent
 	if err == nil {
-		e.stepped(t.run.Model, spent)
+		e.noteStep(t.run.Model, spent)
 	}
 	return done || err != nil, err
 }
@@ -205,7 +205,7 @@ func (e *executor) begin(t *task) (err error) {
 		return errors.New("a pass without items")
 	}
 	t.pass, err = e.runner.Begin(t.run)
-	if err != nil && e.yield(t, err) {
+	if err != nil && e.yieldLowest(t, err) {
 		t.pass, err = e.runner.Begin(t.run)
 	}
 	if err != nil {
@@ -217,30 +217,30 @@ func (e *executor) begin(t *task) (err error) {
 	return nil
 }
 
-// yield drops the pass of lowest jobs that stands still, if another one finds no room beside it; it says whether it has.
-func (e *executor) yield(to *task, err error) bool {
+// yieldLowest drops the pass of lowest jobs that stands still, if another one finds no room beside it; it says whether it has.
+func (e *executor) yieldLowest(to *task, err error) bool {
 	var full *engine.Error
 	if to.run.Lowest || !errors.As(err, &full) || full.Code != engine.CodeOverloaded || len(e.lowest) == 0 || e.lowest[0].pass == nil {
 		return false
 	}
-	e.finish(e.lowest[0], engine.Errorf(engine.CodeOverloaded, "pass %d took its room", to.run.Pass))
+	e.finishPass(e.lowest[0], engine.Errorf(engine.CodeOverloaded, "pass %d took its room", to.run.Pass))
 	return true
 }
 
-// finish answers for a pass that has come to its end, or to the error that is it.
-func (e *executor) finish(t *task, err error) {
-	e.remove(t)
+// finishPass answers for a pass that has come to its end, or to the error that is it.
+func (e *executor) finishPass(t *task, err error) {
+	e.removePass(t)
 	answer := &wire.Done{Pass: t.run.Pass, Took: t.took}
 	if err == nil {
-		err = e.guard(func() error { answer.Items = t.pass.Results(); return nil })
+		err = e.guardPanic(func() error { answer.Items = t.pass.Results(); return nil })
 	}
 	if err != nil {
-		answer.Items, answer.Err = nil, e.explain(err)
+		answer.Items, answer.Err = nil, e.explainError(err)
 	}
 	e.close(t)
-	e.send(answer)
+	e.sendMessage(answer)
 	if err == nil {
-		e.measured()
+		e.tellStepBounds()
 	}
 }
 
@@ -248,14 +248,14 @@ func (e *executor) close(t *task) {
 	if t.pass == nil {
 		return
 	}
-	if err := e.guard(func() error { t.pass.Close(); return nil }); err != nil {
+	if err := e.guardPanic(func() error { t.pass.Close(); return nil }); err != nil {
 		e.cfg.Log.Error("pass did not close", zap.Error(err))
 	}
 	t.pass = nil
 }
 
-// explain makes an error what the scheduler is told.
-func (e *executor) explain(err error) *engine.Error {
+// explainError makes an error what the scheduler is told.
+func (e *executor) explainError(err error) *engine.Error {
 	var known *engine.Error
 	if errors.As(err, &known) {
 		return known

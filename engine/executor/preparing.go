@@ -14,11 +14,11 @@ type preparing struct {
 
 func newPreparing() preparing { return preparing{ended: make(chan error, 1)} }
 
-// prepare takes a pass from the device until it is prepared, and tells the scheduler, who may run others.
-func (e *executor) prepare(t *task) {
-	e.remove(t)
+// preparePass takes a pass from the device until it is prepared, and tells the scheduler, who may run others.
+func (e *executor) preparePass(t *task) {
+	e.removePass(t)
 	e.preparing.list = append(e.preparing.list, t)
-	e.send(&wire.Paused{Pass: t.run.Pass, Prepares: true})
+	e.sendMessage(&wire.Paused{Pass: t.run.Pass, Prepares: true})
 	if len(e.preparing.list) == 1 {
 		e.prepareNext()
 	}
@@ -28,12 +28,12 @@ func (e *executor) prepare(t *task) {
 func (e *executor) prepareNext() {
 	t, ended := e.preparing.list[0], e.preparing.ended
 	go func() {
-		ended <- e.guard(func() error { t.prepare(); return nil }, zap.Uint64("pass", uint64(t.run.Pass)))
+		ended <- e.guardPanic(func() error { t.prepare(); return nil }, zap.Uint64("pass", uint64(t.run.Pass)))
 	}()
 }
 
-// prepared takes up a pass that is prepared, as a paused one, and goes on with the next.
-func (e *executor) prepared(err error) {
+// finishPreparing takes up a pass that is prepared, as a paused one, and goes on with the next.
+func (e *executor) finishPreparing(err error) {
 	t := e.preparing.list[0]
 	e.preparing.list = e.preparing.list[1:]
 	t.prepare = nil
@@ -41,10 +41,10 @@ func (e *executor) prepared(err error) {
 	case t.dropped:
 		e.close(t)
 	case err != nil:
-		e.finish(t, err)
+		e.finishPass(t, err)
 	default:
 		e.paused[t.run.Pass] = t
-		e.send(&wire.Paused{Pass: t.run.Pass})
+		e.sendMessage(&wire.Paused{Pass: t.run.Pass})
 	}
 	for len(e.preparing.list) > 0 {
 		if next := e.preparing.list[0]; !next.dropped {
@@ -63,6 +63,6 @@ func (e *executor) stopPreparing() {
 		for _, t := range e.preparing.list {
 			t.dropped = true
 		}
-		e.prepared(<-e.preparing.ended)
+		e.finishPreparing(<-e.preparing.ended)
 	}
 }

@@ -16,7 +16,7 @@ const uploadPatience = 60 * time.Second
 // go on.
 func newBatchRelay(socket string, log *zap.Logger) relay {
 	batches := &process{name: "batches", socket: socket, keeps: "files and batches"}
-	proxy := batches.proxy(log)
+	proxy := batches.newProxy(log)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serveRelayed(proxy, w, r, uploadPatience)
 	})

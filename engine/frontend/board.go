@@ -31,8 +31,8 @@ type boardViews struct {
 	read      time.Time
 }
 
-// views are at most boardPace old; older while they are being read anew.
-func (b *boardReader) views() *boardViews {
+// recentViews are at most boardPace old; older while they are being read anew.
+func (b *boardReader) recentViews() *boardViews {
 	if last := b.last.Load(); last != nil {
 		if time.Since(last.read) < boardPace || !b.mu.TryLock() {
 			return last
@@ -61,8 +61,12 @@ func (b *boardReader) readAnew() *boardViews {
 }
 
 // answerPage answers with the page of the server, answerNow with the part of it that changes.
-func (b *boardReader) answerPage(x *exchange.Exchange, _ *http.Request) { writePage(x, b.views().page) }
-func (b *boardReader) answerNow(x *exchange.Exchange, _ *http.Request)  { writePage(x, b.views().now) }
+func (b *boardReader) answerPage(x *exchange.Exchange, _ *http.Request) {
+	writePage(x, b.recentViews().page)
+}
+func (b *boardReader) answerNow(x *exchange.Exchange, _ *http.Request) {
+	writePage(x, b.recentViews().now)
+}
 
 func writePage(x *exchange.Exchange, page []byte) {
 	setPageHeaders(x.Header())

@@ -105,7 +105,7 @@ func unnamed(body []byte) string {
 func postPaths(t testing.TB, f *Frontend) (paths []string, forms map[string][]string) {
 	t.Helper()
 	forms = map[string][]string{}
-	for _, r := range f.table() {
+	for _, r := range f.routeTable() {
 		if r.Method != http.MethodPost {
 			continue
 		}
@@ -260,7 +260,7 @@ func TestHostileMembers(t *testing.T) {
 // members are the names that a path's bodies may have.
 func members(f *Frontend, path string) []string {
 	names := map[string]bool{}
-	for _, r := range f.table() {
+	for _, r := range f.routeTable() {
 		if r.Method == http.MethodPost && r.Pattern == path {
 			for _, body := range r.Told[0].Bodies {
 				for name := range body["properties"].(openapi.Schema) {

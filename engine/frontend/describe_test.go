@@ -20,13 +20,13 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 		relayed[path] = []string{"GET"}
 	}
 	told := map[string]bool{}
-	for path, operations := range f.document(f.documented())["paths"].(map[string]map[string]any) {
+	for path, operations := range f.apiDocument(f.documentedModels())["paths"].(map[string]map[string]any) {
 		for method := range operations {
 			told[strings.ToUpper(method)+" "+path] = true
 		}
 	}
 	var routes []string
-	err := chi.Walk(f.routes().(chi.Router), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	err := chi.Walk(f.newRouter().(chi.Router), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		routes = append(routes, method+" "+pattern)
 		return nil
 	})
@@ -63,7 +63,7 @@ func TestDocumentIsBehindTheKey(t *testing.T) {
 			Responses map[string]any
 		}
 	}
-	body, err := json.Marshal(f.document(f.documented()))
+	body, err := json.Marshal(f.apiDocument(f.documentedModels()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func TestDocumentIsBehindTheKey(t *testing.T) {
 // TestDocumentIsEncodedOnce: all who ask get the same bytes, until the models change.
 func TestDocumentIsEncodedOnce(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, nil)
-	first, err := f.description()
+	first, err := f.apiDescription()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := f.description(); err != nil || &again[0] != &first[0] {
+	if again, err := f.apiDescription(); err != nil || &again[0] != &first[0] {
 		t.Errorf("it was encoded again, %v", err)
 	}
 	if w := do(f, http.MethodGet, "/openapi.json", ""); w.Body.String() != string(first) || w.Code != http.StatusOK {
@@ -97,7 +97,7 @@ func TestDocumentIsEncodedOnce(t *testing.T) {
 	if err := f.SetModels([]registry.Model{other}); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := f.description(); err != nil || !strings.Contains(string(now), `"another"`) {
+	if now, err := f.apiDescription(); err != nil || !strings.Contains(string(now), `"another"`) {
 		t.Errorf("after the models changed it says %.200s, %v", now, err)
 	}
 }

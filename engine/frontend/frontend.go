@@ -105,8 +105,8 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	if cfg.Batches != "" {
 		f.relays = append(f.relays, newBatchRelay(cfg.Batches, log))
 	}
-	f.shared.Reads(fieldsOf(f.table()))
-	f.server = httpserve.New(cfg.HTTP, f.around(f.routes()), log)
+	f.shared.Reads(fieldsOf(f.routeTable()))
+	f.server = httpserve.New(cfg.HTTP, f.wrapHandler(f.newRouter()), log)
 	return f, nil
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
-// serve runs f on a port of its own. The returned function drains it and returns what Serve did.
-func serve(t *testing.T, f *Frontend) (address string, stop func() error) {
+// serveProxy runs f on a port of its own. The returned function drains it and returns what Serve did.
+func serveProxy(t *testing.T, f *Frontend) (address string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +79,7 @@ func head(length int) string {
 // serves on.
 func TestBadConnections(t *testing.T) {
 	f, _ := newFrontend(t, Config{MaxBody: 1 << 20, HTTP: httpserve.Config{BodyTimeout: 100 * time.Millisecond}}, say("Y", engine.FinishLength))
-	address, stop := serve(t, f)
+	address, stop := serveProxy(t, f)
 	good := `{"prompt":"a","max_tokens":1}`
 	for _, c := range []struct {
 		name, text string
@@ -111,7 +111,7 @@ func TestBadConnections(t *testing.T) {
 // answer, also when the server sees that long before there is one.
 func TestHalfClosedWaits(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
-	address, stop := serve(t, f)
+	address, stop := serveProxy(t, f)
 	go func() {
 		<-s.Heard
 		time.Sleep(50 * time.Millisecond)
@@ -132,7 +132,7 @@ func TestHalfClosedWaits(t *testing.T) {
 
 func TestDisconnectCancels(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
-	address, stop := serve(t, f)
+	address, stop := serveProxy(t, f)
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestDrain(t *testing.T) {
 	}{{"finishes", 20 * time.Second, 200, false}, {"gives up", 1200 * time.Millisecond, 503, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			f, s := newFrontend(t, Config{HTTP: httpserve.Config{DrainTimeout: c.timeout, DrainGrace: time.Second}}, nil)
-			address, stop := serve(t, f)
+			address, stop := serveProxy(t, f)
 			answer := make(chan string, 1)
 			go func() {
 				response, body := exchangeRaw(t, address, head(14)+`{"prompt":"a"}`, false)
@@ -205,7 +205,7 @@ func TestDrain(t *testing.T) {
 // TestStreamAsItComes holds that each token is out before the next is there.
 func TestStreamAsItComes(t *testing.T) {
 	f, s := newFrontend(t, Config{}, nil)
-	address, stop := serve(t, f)
+	address, stop := serveProxy(t, f)
 	go func() {
 		<-s.Heard
 		submits, _ := s.Seen()

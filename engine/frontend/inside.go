@@ -35,7 +35,7 @@ func (f *Frontend) Ask(ctx context.Context, owner apikey.Owner, path string, bod
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return w.asked(), nil
+	return w.writtenAnswer(), nil
 }
 
 // Askable says whether requests to a path score, embed or complete: what is asked of models and answered in JSON.
@@ -69,8 +69,8 @@ func (w *memoryWriter) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// asked is what was written.
-func (w *memoryWriter) asked() *Asked {
+// writtenAnswer is what was written.
+func (w *memoryWriter) writtenAnswer() *Asked {
 	a := &Asked{
 		Status: w.status, RequestID: w.header.Get("X-Request-Id"), Body: w.body.Bytes(), NoRetry: w.header.Get("X-Should-Retry") == "false",
 	}

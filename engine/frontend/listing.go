@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// listed is a model as /v1/models tells of it under one of its names.
-func (f *Frontend) listed(m *registry.Model, name string) api.Model {
+// listedModel is a model as /v1/models tells of it under one of its names.
+func (f *Frontend) listedModel(m *registry.Model, name string) api.Model {
 	out := api.Model{
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: m.Name,
 		DefaultMaxTokens: f.cfg.DefaultMaxTokens, State: wire.ModelAbsent.String(),
@@ -38,9 +38,9 @@ func (f *Frontend) listed(m *registry.Model, name string) api.Model {
 func (f *Frontend) listModels(x *exchange.Exchange, _ *http.Request) {
 	list := api.Models{Object: "list"}
 	for _, m := range f.models.All() {
-		list.Data = append(list.Data, f.listed(m, m.Name))
+		list.Data = append(list.Data, f.listedModel(m, m.Name))
 		for _, name := range m.Others() {
-			list.Data = append(list.Data, f.listed(m, name))
+			list.Data = append(list.Data, f.listedModel(m, name))
 		}
 	}
 	x.WriteJSON(http.StatusOK, list)
@@ -53,7 +53,7 @@ func (f *Frontend) getModel(x *exchange.Exchange, r *http.Request) {
 		x.Refuse(exchange.UnknownModel(name))
 		return
 	}
-	x.WriteJSON(http.StatusOK, f.listed(m, name))
+	x.WriteJSON(http.StatusOK, f.listedModel(m, name))
 }
 
 // setModel loads or unloads the model whose name stands before the last part of the path.
@@ -78,7 +78,7 @@ func (f *Frontend) setModel(x *exchange.Exchange, r *http.Request) {
 		x.Refuse(exchange.RefusalOf(r.Context(), err))
 		return
 	}
-	out := f.listed(m, name)
+	out := f.listedModel(m, name)
 	out.State = map[string]wire.ModelState{"load": wire.ModelReady, "unload": wire.ModelAbsent}[action].String()
 	x.WriteJSON(http.StatusOK, out)
 }

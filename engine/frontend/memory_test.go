@@ -74,7 +74,7 @@ func TestLogprobsHeld(t *testing.T) {
 // TestLongAnswers holds that an answer that goes out in pieces is whole, as one body and as a stream.
 func TestLongAnswers(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, say("answer", engine.FinishLength))
-	address, stop := serve(t, f)
+	address, stop := serveProxy(t, f)
 	const choices = 64
 	request := fmt.Sprintf(`{"prompt":%q,"n":%d,"echo":true,"logprobs":20,"max_tokens":6}`, strings.Repeat("p", 100), choices)
 	response, body := exchangeRaw(t, address, head(len(request))+request, false)

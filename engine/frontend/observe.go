@@ -12,8 +12,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/metrics"
 )
 
-// observe counts a finished exchange.
-func (f *Frontend) observe(x *exchange.Exchange) {
+// observeExchange counts a finished exchange.
+func (f *Frontend) observeExchange(x *exchange.Exchange) {
 	if x.Status() >= 400 {
 		f.metrics.Refused(x.Status())
 	}
@@ -61,7 +61,7 @@ func (r ofCompletion) count(requests *metrics.Requests, x *exchange.Exchange) {
 func (r ofCompletion) fields() []zap.Field {
 	return []zap.Field{
 		zap.Int("jobs", r.Jobs), zap.Int("n_input", r.PromptTokens), zap.Int("n_cached", r.CachedTokens), zap.Int("n_output", r.CompletionTokens),
-		milliseconds("queue_ms", r.Queued), milliseconds("exec_ms", r.Running),
+		millisecondsField("queue_ms", r.Queued), millisecondsField("exec_ms", r.Running),
 	}
 }
 
@@ -75,8 +75,8 @@ func (r ofInference) count(requests *metrics.Requests, x *exchange.Exchange) {
 
 func (r ofInference) fields() []zap.Field {
 	return []zap.Field{
-		zap.Float64("frames", r.Frames), milliseconds("prepare_ms", r.Prepared),
-		milliseconds("queue_ms", r.Queued), milliseconds("exec_ms", r.Running),
+		zap.Float64("frames", r.Frames), millisecondsField("prepare_ms", r.Prepared),
+		millisecondsField("queue_ms", r.Queued), millisecondsField("exec_ms", r.Running),
 	}
 }
 
@@ -99,7 +99,7 @@ func (f *Frontend) logAccess(x *exchange.Exchange, r *http.Request) {
 	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
 		zap.String("request_id", x.ID), zap.String("method", r.Method), zap.String("path", r.URL.Path),
-		zap.Int("status", x.Status()), milliseconds("total_ms", time.Since(x.Start)))
+		zap.Int("status", x.Status()), millisecondsField("total_ms", time.Since(x.Start)))
 	if id := x.TraceID(); id != "" {
 		fields = append(fields, zap.String("trace_id", id))
 	}
@@ -115,6 +115,6 @@ func (f *Frontend) logAccess(x *exchange.Exchange, r *http.Request) {
 	entry.Write(fields...)
 }
 
-func milliseconds(key string, d time.Duration) zap.Field {
+func millisecondsField(key string, d time.Duration) zap.Field {
 	return zap.Float64(key, float64(d.Microseconds())/1000)
 }

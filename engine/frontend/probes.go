@@ -26,10 +26,10 @@ type modelProbe struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// health says whether the server can still come to answer: its scheduler is heard of. An executor
+// answerHealth says whether the server can still come to answer: its scheduler is heard of. An executor
 // that is being restarted does not make it unhealthy.
-func (f *Frontend) health(x *exchange.Exchange, _ *http.Request) {
-	p := probe{Reason: f.unhealthy()}
+func (f *Frontend) answerHealth(x *exchange.Exchange, _ *http.Request) {
+	p := probe{Reason: f.unhealthyReason()}
 	for _, m := range f.models.All() {
 		if served := f.pool.State().Models[m.Name]; served != nil {
 			p.Executors = max(p.Executors, served.Executors)
@@ -38,8 +38,8 @@ func (f *Frontend) health(x *exchange.Exchange, _ *http.Request) {
 	f.writeProbe(x, "ok", "unhealthy", p)
 }
 
-// ready says whether new requests should be sent here now.
-func (f *Frontend) ready(x *exchange.Exchange, _ *http.Request) {
+// answerReady says whether new requests should be sent here now.
+func (f *Frontend) answerReady(x *exchange.Exchange, _ *http.Request) {
 	f.writeProbe(x, "ready", "not ready", f.readiness())
 }
 
@@ -53,11 +53,11 @@ func (f *Frontend) writeProbe(x *exchange.Exchange, good, bad string, p probe) {
 
 // State is what /health and /ready say.
 func (f *Frontend) State() (healthy, ready bool) {
-	return f.unhealthy() == "", f.readiness().Reason == ""
+	return f.unhealthyReason() == "", f.readiness().Reason == ""
 }
 
-// unhealthy is why the server cannot come to answer; empty if it can.
-func (f *Frontend) unhealthy() string { return f.schedulerSilent(f.pool.Config().AwayTimeout) }
+// unhealthyReason is why the server cannot come to answer; empty if it can.
+func (f *Frontend) unhealthyReason() string { return f.schedulerSilent(f.pool.Config().AwayTimeout) }
 
 // readiness says how each model is, with a Reason if new requests should not be sent here: every model that is kept
 // has to be ready, and one at least able to serve. One that has failed does not hold the others up. The processes that keep streams and
@@ -80,7 +80,7 @@ func (f *Frontend) readiness() probe {
 		case how.State == wire.ModelFailed.String():
 			failed = append(failed, fmt.Sprintf("the model %s has failed: %s", how.ID, how.Reason))
 		case kept && !ready:
-			missing = append(missing, lacks(served, how))
+			missing = append(missing, unreadyReason(served, how))
 		}
 		able = able || served.Executors > 0 && (ready || how.State == "absent" || how.State == "loading")
 		p.Executors = max(p.Executors, served.Executors)
@@ -113,8 +113,8 @@ func (f *Frontend) processesStarting() string {
 	return ""
 }
 
-// lacks says why a model that is kept is not ready.
-func lacks(served *wire.Served, how modelProbe) string {
+// unreadyReason says why a model that is kept is not ready.
+func unreadyReason(served *wire.Served, how modelProbe) string {
 	switch {
 	case served.Executors == 0:
 		return "no executor serves " + how.ID + " yet"
@@ -150,7 +150,7 @@ func (f *Frontend) schedulerSilent(limit time.Duration) string {
 	return ""
 }
 
-func (f *Frontend) version(x *exchange.Exchange, _ *http.Request) {
+func (f *Frontend) answerVersion(x *exchange.Exchange, _ *http.Request) {
 	x.WriteJSON(http.StatusOK, map[string]string{"version": f.cfg.Version})
 }
 
@@ -162,8 +162,8 @@ func (f *Frontend) serverLoad(x *exchange.Exchange, _ *http.Request) {
 // boardSilence is for how long the scheduler may say nothing before the page calls its figures old.
 const boardSilence = 3 * time.Second
 
-// reading is what the page of the server shows.
-func (f *Frontend) reading() board.Reading {
+// boardReading is what the page of the server shows.
+func (f *Frontend) boardReading() board.Reading {
 	open, _ := f.pool.Jobs()
 	totals := f.metrics.Totals()
 	return board.Reading{At: time.Since(f.started).Seconds(), Pool: f.pool.State(), Totals: totals, Open: open, Trouble: f.schedulerSilent(boardSilence)}

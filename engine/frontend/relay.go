@@ -40,7 +40,7 @@ func (r relay) Starting() string {
 	if p.listened.Load() {
 		return ""
 	}
-	c, err := p.dial(context.Background())
+	c, err := p.dialSocket(context.Background())
 	if err != nil {
 		return "the process that keeps " + p.keeps + " is starting"
 	}
@@ -49,7 +49,7 @@ func (r relay) Starting() string {
 	return ""
 }
 
-func (p *process) dial(ctx context.Context) (net.Conn, error) {
+func (p *process) dialSocket(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", p.socket)
 }
 
@@ -67,11 +67,11 @@ const (
 // dialTimeout bounds the dialling of a process.
 const dialTimeout = 2 * time.Second
 
-// proxy hands requests to the process. Each has a connection of its own there, so that one whose client says more than is taken in holds
+// newProxy hands requests to the process. Each has a connection of its own there, so that one whose client says more than is taken in holds
 // up no other. No connection is kept for another request; with DisableKeepAlives the other side would hang up with a refusal that it gives
 // before a body's end, and the refusal be lost.
-func (p *process) proxy(log *zap.Logger) *httputil.ReverseProxy {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) }
+func (p *process) newProxy(log *zap.Logger) *httputil.ReverseProxy {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dialSocket(ctx) }
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.name
@@ -102,7 +102,7 @@ func serveRelayed(proxy http.Handler, w http.ResponseWriter, r *http.Request, pa
 	_ = control.EnableFullDuplex() // writers of tests cannot
 	if r.Body != nil && r.Body != http.NoBody {
 		b := &body{ReadCloser: r.Body, control: control, patience: patience}
-		defer b.end()
+		defer b.endReads()
 		r.Body = b
 	}
 	proxy.ServeHTTP(w, r)
@@ -145,8 +145,8 @@ func (b *body) begin() bool {
 	return !b.over
 }
 
-// end returns when no read is under way, and none will be.
-func (b *body) end() {
+// endReads returns when no read is under way, and none will be.
+func (b *body) endReads() {
 	b.mu.Lock()
 	if b.over = true; !b.whole {
 		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // writers of tests cannot, and have their bodies at once

@@ -19,10 +19,10 @@ var watched = map[string]bool{
 	"/health": true, "/ping": true, "/ready": true, "/version": true, "/metrics": true, "/load": true, "/v2/health/live": true, "/v2/health/ready": true,
 }
 
-func (f *Frontend) routes() http.Handler {
+func (f *Frontend) newRouter() http.Handler {
 	router := chi.NewRouter()
 	router.Use(middleware.GetHead) // some probes ask for headers alone
-	for _, r := range f.table() {
+	for _, r := range f.routeTable() {
 		router.Method(r.Method, r.Pattern, r.Serve)
 	}
 	for _, relayed := range f.relays {
@@ -44,27 +44,27 @@ func (f *Frontend) routes() http.Handler {
 	return router
 }
 
-// around gives every request its id, checks its key, survives its panics and logs it.
-func (f *Frontend) around(next http.Handler) http.Handler {
+// wrapHandler gives every request its id, checks its key, survives its panics and logs it.
+func (f *Frontend) wrapHandler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x, w, r := f.shared.Begin(w, r)
 		defer func() {
 			if cause := recover(); cause != nil {
-				f.survive(x, w, r, cause)
+				f.answerPanic(x, w, r, cause)
 			}
 			x.End()
-			f.observe(x)
+			f.observeExchange(x)
 			f.logAccess(x, r)
 			f.endTrace(x, r)
 		}()
 		if f.cfg.CORS.Serve(w, r) {
 			return
 		}
-		if refused := f.authorize(x, w, r); refused != nil {
+		if refused := f.authorizeRequest(x, w, r); refused != nil {
 			x.Refuse(refused)
 			return
 		}
-		f.trace(x, r)
+		f.beginTrace(x, r)
 		if f.server.Draining() && !watched[r.URL.Path] {
 			x.Refuse(exchange.Draining())
 			return
@@ -73,9 +73,9 @@ func (f *Frontend) around(next http.Handler) http.Handler {
 	})
 }
 
-// survive answers for a handler that panicked. If its answer had begun, the connection is cut, so
+// answerPanic answers for a handler that panicked. If its answer had begun, the connection is cut, so
 // that the client does not take it for whole.
-func (f *Frontend) survive(x *exchange.Exchange, w http.ResponseWriter, r *http.Request, cause any) {
+func (f *Frontend) answerPanic(x *exchange.Exchange, w http.ResponseWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		panic(cause)
 	}
@@ -87,8 +87,8 @@ func (f *Frontend) survive(x *exchange.Exchange, w http.ResponseWriter, r *http.
 	x.Refuse(exchange.WithStatus(http.StatusInternalServerError, api.TypeServer, "internal_error", "the request met a defect of the server; its log has the cause under request id %s", x.ID))
 }
 
-// authorize asks for a key, and notes whose it is. What comes by Ask is its owner's.
-func (f *Frontend) authorize(x *exchange.Exchange, w http.ResponseWriter, r *http.Request) *exchange.Refusal {
+// authorizeRequest asks for a key, and notes whose it is. What comes by Ask is its owner's.
+func (f *Frontend) authorizeRequest(x *exchange.Exchange, w http.ResponseWriter, r *http.Request) *exchange.Refusal {
 	if owner, inside := r.Context().Value(insider{}).(apikey.Owner); inside {
 		x.Owner = owner
 		return nil

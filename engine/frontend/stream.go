@@ -16,19 +16,19 @@ func (e *promptEndpoints) stream(x *exchange.Exchange, r *http.Request, c *compl
 		if err != nil {
 			refused := exchange.RefusalOf(r.Context(), err)
 			if x.Status() != 0 {
-				s.fail(refused)
+				s.failStream(refused)
 			}
 			return refused
 		}
 		for _, i := range fresh {
-			s.buffer = c.AppendEvents(s.buffer, s.send, i)
+			s.buffer = c.AppendEvents(s.buffer, s.spillEvents, i)
 		}
-		if !s.flush() {
+		if !s.flushEvents() {
 			return exchange.Ended(r.Context())
 		}
 	}
-	s.buffer = c.AppendLast(s.buffer, s.send)
-	s.flush()
+	s.buffer = c.AppendLast(s.buffer, s.spillEvents)
+	s.flushEvents()
 	return nil
 }
 
@@ -40,27 +40,27 @@ type events struct {
 	failed  bool // the client does not read any more
 }
 
-// fail ends a stream that has begun with an error event, as the status is out already.
-func (s *events) fail(r *exchange.Refusal) {
+// failStream ends a stream that has begun with an error event, as the status is out already.
+func (s *events) failStream(r *exchange.Refusal) {
 	body, err := r.Body.MarshalJSON()
 	if err != nil {
 		return
 	}
 	s.buffer = completion.AppendDone(completion.AppendEvent(s.buffer, body))
-	s.flush()
+	s.flushEvents()
 }
 
-// flush sends what was appended, and reports whether the client still reads.
-func (s *events) flush() bool {
+// flushEvents sends what was appended, and reports whether the client still reads.
+func (s *events) flushEvents() bool {
 	if len(s.buffer) > 0 {
-		s.buffer, _ = s.send(s.buffer)
+		s.buffer, _ = s.spillEvents(s.buffer)
 		s.failed = s.failed || s.control.Flush() != nil
 	}
 	return !s.failed
 }
 
-// send is the api.Spill of the events.
-func (s *events) send(b []byte) (empty []byte, more bool) {
+// spillEvents is the api.Spill of the events.
+func (s *events) spillEvents(b []byte) (empty []byte, more bool) {
 	if s.x.Status() == 0 {
 		h := s.x.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")

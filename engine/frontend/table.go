@@ -9,13 +9,13 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
-// table is every route but those of relays.
-func (f *Frontend) table() []route {
+// routeTable is every route but those of relays.
+func (f *Frontend) routeTable() []route {
 	metrics := route{
 		Method: http.MethodGet, Pattern: "/metrics", Serve: f.metrics.Handler(),
 		Told: []operation{tell("The figures of the server, for Prometheus", ofAny, textsOf("text/plain"))},
 	}
-	pages := pageRoutes(f.reading, f.cfg.Version)
+	pages := pageRoutes(f.boardReading, f.cfg.Version)
 	return slices.Concat(f.prompts.routes(), f.tensors.routes(), f.modelRoutes(), f.serverRoutes(), pages, []route{metrics})
 }
 
@@ -32,11 +32,11 @@ func (f *Frontend) modelRoutes() []route {
 func (f *Frontend) serverRoutes() []route {
 	health := tell("Whether the scheduler is heard of", nil, answerOf[probe]()).Probing()
 	routes := []route{
-		getRoute("/ping", f.health, health),
-		postRoute("/ping", f.health, health),
-		getRoute("/health", f.health, health),
-		getRoute("/ready", f.ready, tell("Whether new requests should come here", nil, answerOf[probe]()).Probing()),
-		getRoute("/version", f.version, tell("The server's version", ofAny, answerOf[map[string]string]())),
+		getRoute("/ping", f.answerHealth, health),
+		postRoute("/ping", f.answerHealth, health),
+		getRoute("/health", f.answerHealth, health),
+		getRoute("/ready", f.answerReady, tell("Whether new requests should come here", nil, answerOf[probe]()).Probing()),
+		getRoute("/version", f.answerVersion, tell("The server's version", ofAny, answerOf[map[string]string]())),
 		getRoute("/load", f.serverLoad, tell("How many requests are being served", ofAny, answerOf[map[string]int]())),
 		getRoute("/openapi.json", f.describeAPI, tell("This document", ofAny, jsonObject())),
 	}
@@ -48,7 +48,7 @@ func (f *Frontend) serverRoutes() []route {
 
 // describeAPI answers /openapi.json.
 func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
-	body, err := f.description()
+	body, err := f.apiDescription()
 	if err != nil {
 		x.Refuse(exchange.RefusalOf(context.Background(), err))
 		return
@@ -56,13 +56,13 @@ func (f *Frontend) describeAPI(x *exchange.Exchange, _ *http.Request) {
 	x.WriteBody(http.StatusOK, body)
 }
 
-func (f *Frontend) description() ([]byte, error) {
-	names := f.documented()
-	return f.described.Body(names, func() any { return f.document(names) })
+func (f *Frontend) apiDescription() ([]byte, error) {
+	names := f.documentedModels()
+	return f.described.Body(names, func() any { return f.apiDocument(names) })
 }
 
-// documented are the names of models that requests may give.
-func (f *Frontend) documented() []string {
+// documentedModels are the names of models that requests may give.
+func (f *Frontend) documentedModels() []string {
 	names := f.models.Aliases()
 	if len(f.models.All()) == 1 {
 		names = append(names, "") // a request need not name the only one
@@ -70,8 +70,8 @@ func (f *Frontend) documented() []string {
 	return names
 }
 
-func (f *Frontend) document(names []string) map[string]any {
-	routes := f.table()
+func (f *Frontend) apiDocument(names []string) map[string]any {
+	routes := f.routeTable()
 	for _, relayed := range f.relays {
 		routes = append(routes, relayed.Told...)
 	}

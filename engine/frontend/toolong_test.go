@@ -127,7 +127,7 @@ func TestOverlongInputIsOfEveryPath(t *testing.T) {
 	for _, c := range overlongBodies {
 		listed[c.path] = true
 	}
-	for _, r := range f.table() {
+	for _, r := range f.routeTable() {
 		if r.Method == http.MethodPost && listed[r.Pattern] == (unbounded[r.Pattern] != "") {
 			t.Errorf("%s belongs into one of overlongBodies and unbounded", r.Pattern)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
-// trace begins the spans of an exchange whose key is one of the server's. What watches the server has none.
-func (f *Frontend) trace(x *exchange.Exchange, r *http.Request) {
+// beginTrace begins the spans of an exchange whose key is one of the server's. What watches the server has none.
+func (f *Frontend) beginTrace(x *exchange.Exchange, r *http.Request) {
 	if f.cfg.Tracer == nil || watched[r.URL.Path] {
 		return
 	}

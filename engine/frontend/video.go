@@ -16,7 +16,7 @@ import (
 // when onDrain calls what it is given.
 func newVideoRelay(socket string, onDrain func(func()) (stop func() bool), log *zap.Logger) relay {
 	video := &process{name: "video", socket: socket, keeps: "video streams"}
-	proxy := video.proxy(log)
+	proxy := video.newProxy(log)
 	proxy.FlushInterval = -1
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.ContentLength < 0 {

@@ -72,8 +72,8 @@ func TestWrappedWriters(t *testing.T) {
 	}
 	for name, handler := range map[string]func(f *Frontend) http.Handler{
 		"outside":      func(f *Frontend) http.Handler { return plain(f.Handler()) },
-		"inside":       func(f *Frontend) http.Handler { return f.around(plain(f.routes())) },
-		"both, zipped": func(f *Frontend) http.Handler { return plain(f.around(zipped(plain(f.routes())))) },
+		"inside":       func(f *Frontend) http.Handler { return f.wrapHandler(plain(f.newRouter())) },
+		"both, zipped": func(f *Frontend) http.Handler { return plain(f.wrapHandler(zipped(plain(f.newRouter())))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			written = 0
@@ -112,7 +112,7 @@ func TestWrappedWriters(t *testing.T) {
 	}
 	f, _ := newFrontend(t, Config{}, say("Y", engine.FinishLength))
 	w := httptest.NewRecorder()
-	f.around(zipped(f.routes())).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(`{"prompt":"a","model":"none"}`)))
+	f.wrapHandler(zipped(f.newRouter())).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(`{"prompt":"a","model":"none"}`)))
 	unzip, err := gzip.NewReader(w.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestWrappedWriters(t *testing.T) {
 func TestPanicBehindMiddleware(t *testing.T) {
 	f, _ := newFrontend(t, Config{}, func(*wire.Submit) []*wire.Result { panic("boom") })
 	written := 0
-	h := f.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.routes().ServeHTTP(plainWriter{w, &written}, r) }))
+	h := f.wrapHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.newRouter().ServeHTTP(plainWriter{w, &written}, r) }))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, newPost(`{"prompt":"a"}`))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "defect of the server") || written != 0 {

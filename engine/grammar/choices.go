@@ -23,7 +23,7 @@ func NewChoices(texts [][]engine.TokenID) *Choices {
 // Advance implements Constraint.
 func (c *Choices) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done bool, err error) {
 	for _, id := range ids {
-		if err := c.take(id); err != nil {
+		if err := c.takeToken(id); err != nil {
 			return nil, false, err
 		}
 	}
@@ -40,8 +40,8 @@ func (c *Choices) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done 
 	}
 }
 
-// take keeps those that go on with id.
-func (c *Choices) take(id engine.TokenID) error {
+// takeToken keeps those that go on with id.
+func (c *Choices) takeToken(id engine.TokenID) error {
 	next := func(text []engine.TokenID, id engine.TokenID) int {
 		return slices.Compare(text[c.at:min(c.at+1, len(text))], []engine.TokenID{id})
 	}

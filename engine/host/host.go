@@ -72,21 +72,21 @@ type hosted struct {
 // Info implements executor.Runner.
 func (h *Host) Info() wire.ExecutorInfo {
 	info := wire.ExecutorInfo{
-		Device: h.o.Backend.Name(), Memory: uint64(h.room()), LoadRate: h.rate.bytesPerSecond(), CanPause: true, Nests: true,
+		Device: h.o.Backend.Name(), Memory: uint64(h.weightRoom()), LoadRate: h.rate.bytesPerSecond(), CanPause: true, Nests: true,
 		Weights: slices.Clone(h.table),
 	}
-	h.describe(info.Weights)
+	h.describeChunks(info.Weights)
 	for _, m := range h.list {
-		info.Models = append(info.Models, m.info())
+		info.Models = append(info.Models, m.modelInfo())
 		m.offered = m.offered || m.failed == nil
 	}
 	return info
 }
 
-// describe says of each piece how large it is, and whether all models that have it hold it.
-func (h *Host) describe(table []wire.Weight) {
+// describeChunks says of each piece how large it is, and whether all models that have it hold it.
+func (h *Host) describeChunks(table []wire.Weight) {
 	missing := make([]bool, len(table))
-	for _, m := range h.running() {
+	for _, m := range h.runnableModels() {
 		for i, c := range m.Chunks() {
 			at := m.chunks[i]
 			if !c.Resident {
@@ -102,20 +102,20 @@ func (h *Host) describe(table []wire.Weight) {
 	}
 }
 
-// info describes the model to the scheduler.
-func (m *hosted) info() wire.ModelInfo {
+// modelInfo describes the model to the scheduler.
+func (m *hosted) modelInfo() wire.ModelInfo {
 	if m.failed != nil {
 		return wire.ModelInfo{Name: m.Name, Reason: m.failed.Error()}
 	}
 	info := m.Info()
 	info.Name, info.Keep, info.Idle = m.Name, m.Keep, m.Idle
-	info.Weights = m.positions()
+	info.Weights = m.chunkIndices()
 	m.fit.Apply(&info)
 	return info
 }
 
-// positions are those of the model's pieces, each once, in the order in which to load them.
-func (m *hosted) positions() []uint32 {
+// chunkIndices are those of the model's pieces, each once, in the order in which to load them.
+func (m *hosted) chunkIndices() []uint32 {
 	var list []uint32
 	for _, at := range m.chunks {
 		if !slices.Contains(list, at) {
@@ -125,13 +125,13 @@ func (m *hosted) positions() []uint32 {
 	return list
 }
 
-// running are the models that can be run.
-func (h *Host) running() []*hosted {
+// runnableModels are the models that can be run.
+func (h *Host) runnableModels() []*hosted {
 	return slices.DeleteFunc(slices.Clone(h.list), func(m *hosted) bool { return m.failed != nil })
 }
 
-// named is the model of this name that can be run, or why there is none.
-func (h *Host) named(name string) (*hosted, error) {
+// runnableModel is the model of this name that can be run, or why there is none.
+func (h *Host) runnableModel(name string) (*hosted, error) {
 	i := slices.IndexFunc(h.list, func(m *hosted) bool { return m.Name == name })
 	if i < 0 {
 		return nil, engine.Errorf(engine.CodeUnavailable, "there is no model %q on %s", name, h.o.Backend.Name())
@@ -144,7 +144,7 @@ func (h *Host) named(name string) (*hosted, error) {
 
 // Begin implements executor.Runner.
 func (h *Host) Begin(run *wire.Run) (executor.Pass, error) {
-	m, err := h.named(run.Model)
+	m, err := h.runnableModel(run.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -183,13 +183,13 @@ func (p *pass) Close() {
 	p.of = nil
 	p.Pass.Close()
 	if m.open--; m.open == 0 {
-		p.host.settle()
+		p.host.releaseUnused()
 	}
 }
 
 // Save implements executor.Saver.
 func (h *Host) Save(name string, copies []wire.Copy) error {
-	m, err := h.named(name)
+	m, err := h.runnableModel(name)
 	if err != nil {
 		return err
 	}
@@ -202,16 +202,16 @@ func (h *Host) Save(name string, copies []wire.Copy) error {
 
 // Close implements executor.Runner.
 func (h *Host) Close() {
-	h.free()
+	h.freeAll()
 	h.o.Backend.Close()
 }
 
-// free gives back all but the backend.
-func (h *Host) free() {
+// freeAll gives back all but the backend.
+func (h *Host) freeAll() {
 	for _, m := range slices.Concat(h.list, h.gone) {
 		h.release(m)
 	}
-	h.sources.clear()
+	h.sources.clearAhead()
 	for k, list := range h.areas {
 		for _, a := range list {
 			a.memory.Free()

@@ -14,7 +14,7 @@ import (
 // Load implements executor.Runner. A piece that other models have too is loaded for all of them; one that
 // cannot be has failed, and can be run no more. With the last piece, what passes cost is measured if that is not known.
 func (h *Host) Load(name string, weight uint32) (done bool, err error) {
-	m, err := h.named(name)
+	m, err := h.runnableModel(name)
 	if err != nil {
 		return false, err
 	}
@@ -22,7 +22,7 @@ func (h *Host) Load(name string, weight uint32) (done bool, err error) {
 		return false, engine.Errorf(engine.CodeInternal, "model %s has no piece %d of weights", name, weight)
 	}
 	if err = h.load(m, weight); err == nil {
-		done, err = h.settled(m, weight)
+		done, err = h.finishLoad(m, weight)
 	}
 	if executor.DeviceLost(err) {
 		return false, err
@@ -31,18 +31,18 @@ func (h *Host) Load(name string, weight uint32) (done bool, err error) {
 		h.o.Log.Error("model not loaded", zap.String("model", name), zap.Error(err))
 		return false, engine.Errorf(engine.CodeUnavailable, "model %s: %v", name, err)
 	}
-	for _, other := range h.running() {
+	for _, other := range h.runnableModels() {
 		if !done || other == m || !slices.Contains(other.chunks, weight) {
 			continue
 		}
 		if err = other.load(weight); err == nil {
-			done, err = h.settled(other, weight)
+			done, err = h.finishLoad(other, weight)
 		}
 		if executor.DeviceLost(err) {
 			return false, err
 		}
 		if err != nil {
-			h.fail(other, err)
+			h.failModel(other, err)
 			done = true
 		}
 	}
@@ -58,18 +58,18 @@ func (h *Host) load(m *hosted, weight uint32) error {
 	if err := m.load(weight); err != nil {
 		return err
 	}
-	h.rate.add(h.store.Bytes()-before, time.Since(start))
+	h.rate.addTransfer(h.store.Bytes()-before, time.Since(start))
 	return nil
 }
 
-// settled goes on with what is to be done of a model whose last piece has come, and reports whether that is all.
-func (h *Host) settled(m *hosted, weight uint32) (done bool, err error) {
+// finishLoad goes on with what is to be done of a model whose last piece has come, and reports whether that is all.
+func (h *Host) finishLoad(m *hosted, weight uint32) (done bool, err error) {
 	if !m.Ready() || m.ready {
 		return true, nil
 	}
 	if m.fit == (profile.Fit{}) {
 		if done, err = m.measure(h, m); err != nil {
-			m.drop(weight)
+			m.dropWeight(weight)
 		}
 		if err != nil || !done {
 			return false, err
@@ -87,14 +87,14 @@ func (m *hosted) load(weight uint32) error {
 			continue
 		}
 		if err := m.LoadChunk(i); err != nil {
-			m.drop(weight)
+			m.dropWeight(weight)
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *hosted) drop(weight uint32) {
+func (m *hosted) dropWeight(weight uint32) {
 	for i, at := range m.chunks {
 		if at == weight {
 			m.DropChunk(i)
@@ -104,15 +104,15 @@ func (m *hosted) drop(weight uint32) {
 
 // Drop implements executor.Runner.
 func (h *Host) Drop(weights []uint32) {
-	for _, m := range h.running() {
+	for _, m := range h.runnableModels() {
 		for _, w := range weights {
-			m.drop(w)
+			m.dropWeight(w)
 		}
 	}
 }
 
-// fail takes a model out of service. None of its passes is open.
-func (h *Host) fail(m *hosted, err error) {
+// failModel takes a model out of service. None of its passes is open.
+func (h *Host) failModel(m *hosted, err error) {
 	h.o.Log.Error("model failed", zap.String("model", m.Name), zap.Error(err))
 	m.failed = err
 	h.release(m)
@@ -127,7 +127,7 @@ type rate struct {
 // forget is the share of what was measured before that counts less with each piece.
 const forget = 1.0 / 64
 
-func (r *rate) add(bytes int64, took time.Duration) {
+func (r *rate) addTransfer(bytes int64, took time.Duration) {
 	if bytes <= 0 || took <= 0 {
 		return // it was there
 	}

@@ -41,25 +41,25 @@ type planned struct {
 
 func newMeasuring(m *dnn.Model) *measuring { return &measuring{of: m, trials: m.Trials()} }
 
-// step goes on, and reports whether all is measured.
-func (t *measuring) step() (done bool, err error) {
+// stepMeasuring goes on, and reports whether all is measured.
+func (t *measuring) stepMeasuring() (done bool, err error) {
 	switch {
 	case t.now != nil:
-		return false, t.advance()
+		return false, t.stepTrial()
 	case t.next != nil:
-		return false, t.wait()
+		return false, t.waitForPlan()
 	case len(t.trials) == 0:
 		return true, nil
-	case t.tells(&t.trials[0]):
-		t.plan()
+	case t.isWorthwhile(&t.trials[0]):
+		t.planTrial()
 	default:
-		t.end()
+		t.endTrial()
 	}
 	return false, nil
 }
 
-// plan begins to plan the next trial, beside the device. The goroutine ends with that; end waits for it.
-func (t *measuring) plan() {
+// planTrial begins to plan the next trial, beside the device. The goroutine ends with that; end waits for it.
+func (t *measuring) planTrial() {
 	next, trial := make(chan planned, 1), t.trials[0]
 	t.next = next
 	go func() {
@@ -68,9 +68,9 @@ func (t *measuring) plan() {
 	}()
 }
 
-// wait waits for a plan, but not for long: passes may be stepped meanwhile. What takes too much memory is left out, as is
+// waitForPlan waits for a plan, but not for long: passes may be stepped meanwhile. What takes too much memory is left out, as is
 // a size that the network does not take.
-func (t *measuring) wait() error {
+func (t *measuring) waitForPlan() error {
 	var p planned
 	select {
 	case p = <-t.next:
@@ -82,7 +82,7 @@ func (t *measuring) wait() error {
 		return nil
 	}
 	resized := t.trials[0].Size != 1
-	t.end()
+	t.endTrial()
 	var known *engine.Error
 	if errors.As(p.err, &known) && (known.Code == engine.CodeTooLong || resized) {
 		return nil
@@ -90,21 +90,21 @@ func (t *measuring) wait() error {
 	return p.err
 }
 
-// advance takes a step of the trial.
-func (t *measuring) advance() error {
+// stepTrial takes a step of the trial.
+func (t *measuring) stepTrial() error {
 	ended, err := t.now.Advance()
 	switch {
 	case err != nil || t.now.Restarts > maxRestarts:
 		t.disturbed = true
-		t.end()
+		t.endTrial()
 	case ended || t.now.Took > passTime:
-		t.note(t.now.Whole(), t.now.Step)
+		t.notePass(t.now.Whole(), t.now.Step)
 	}
 	return err
 }
 
-// tells says whether a trial is worth its time. Other sizes are one larger frame, or a smaller one.
-func (t *measuring) tells(trial *dnn.Trial) bool {
+// isWorthwhile says whether a trial is worth its time. Other sizes are one larger frame, or a smaller one.
+func (t *measuring) isWorthwhile(trial *dnn.Trial) bool {
 	if len(t.frames) == 0 {
 		return trial.Frames == 1 && trial.Size == 1 && !trial.Backward
 	}
@@ -120,9 +120,9 @@ func (t *measuring) tells(trial *dnn.Trial) bool {
 	return own < trialTime
 }
 
-// note takes note of a pass, and ends the trial with the last one. Of several the first one counts only where it is the
+// notePass takes note of a pass, and ends the trial with the last one. Of several the first one counts only where it is the
 // only one, as it warms caches; of the others the shortest, since others may use the processor, too.
-func (t *measuring) note(took, step time.Duration) {
+func (t *measuring) notePass(took, step time.Duration) {
 	trial := &t.trials[0]
 	t.count++
 	if t.count == 2 {
@@ -149,11 +149,11 @@ func (t *measuring) note(took, step time.Duration) {
 	default:
 		t.frames = append(t.frames, t.best)
 	}
-	t.end()
+	t.endTrial()
 }
 
-// end ends the trial that is being timed or planned.
-func (t *measuring) end() {
+// endTrial ends the trial that is being timed or planned.
+func (t *measuring) endTrial() {
 	if t.next != nil {
 		t.now = (<-t.next).now
 		t.next = nil
@@ -165,8 +165,8 @@ func (t *measuring) end() {
 	t.trials = t.trials[min(1, len(t.trials)):]
 }
 
-// fit is what was measured; ok is false if nothing was.
-func (t *measuring) fit() (f profile.Fit, ok bool, err error) {
+// measuredFit is what was measured; ok is false if nothing was.
+func (t *measuring) measuredFit() (f profile.Fit, ok bool, err error) {
 	if len(t.frames) == 0 {
 		return f, false, nil
 	}

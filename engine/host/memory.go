@@ -18,18 +18,18 @@ type area struct {
 	beside      int64 // of bytes: what is not the memory's
 }
 
-// divide divides the memory among all models that could be opened.
-func (h *Host) divide() error {
-	opened := h.running()
-	p := divide(h.o.Limits, demands(opened))
+// divideMemory divides the memory among all models that could be opened.
+func (h *Host) divideMemory() error {
+	opened := h.runnableModels()
+	p := planMemory(h.o.Limits, demandsOf(opened))
 	for i, m := range opened {
 		m.failed = p.refused[i]
 	}
 	for k := range kinds {
-		if !slices.ContainsFunc(h.running(), func(m *hosted) bool { return m.kind() == k }) {
+		if !slices.ContainsFunc(h.runnableModels(), func(m *hosted) bool { return m.kind() == k }) {
 			continue
 		}
-		if err := h.compute(k, h.running()); err != nil {
+		if err := h.makeWorkspace(k, h.runnableModels()); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (h *Host) divide() error {
 	return nil
 }
 
-func demands(models []*hosted) []demand {
+func demandsOf(models []*hosted) []demand {
 	list := make([]demand, len(models))
 	for i, m := range models {
 		list[i] = m.demand
@@ -53,9 +53,9 @@ func demands(models []*hosted) []demand {
 	return list
 }
 
-// compute makes working memory for passes of those of the models that are of a kind.
-func (h *Host) compute(k kind, models []*hosted) (err error) {
-	a := measure(models)[k]
+// makeWorkspace makes working memory for passes of those of the models that are of a kind.
+func (h *Host) makeWorkspace(k kind, models []*hosted) (err error) {
+	a := measureAreas(models)[k]
 	switch k {
 	case networks:
 		a.memory, err = dnn.NewWorkspace(h.o.Backend, a.bytes)
@@ -75,11 +75,11 @@ func (h *Host) compute(k kind, models []*hosted) (err error) {
 	return nil
 }
 
-// measure says how much working memory the models of each kind take together.
-func measure(models []*hosted) [kinds]*area {
+// measureAreas says how much working memory the models of each kind take together.
+func measureAreas(models []*hosted) [kinds]*area {
 	var f fitting
 	for _, m := range models {
-		f = *f.with(&m.demand)
+		f = *f.withDemand(&m.demand)
 	}
 	others := f.work - f.encoder.Total() - f.frames
 	return [kinds]*area{
@@ -108,8 +108,8 @@ func memoryError(err error) error {
 	return &MemoryError{err}
 }
 
-// room is what weights may take of each rank.
-func (h *Host) room() int64 {
+// weightRoom is what weights may take of each rank.
+func (h *Host) weightRoom() int64 {
 	left := h.o.Limits.Device
 	for _, a := range slices.Concat(h.areas[:]...) {
 		left -= a.bytes
@@ -132,9 +132,9 @@ func (h *Host) hostRoom() int64 {
 	return left
 }
 
-// settle lets go of what no pass needs any more: models that were removed, and working memory that was
+// releaseUnused lets go of what no pass needs any more: models that were removed, and working memory that was
 // replaced.
-func (h *Host) settle() {
+func (h *Host) releaseUnused() {
 	h.gone = slices.DeleteFunc(h.gone, func(m *hosted) bool {
 		if m.open > 0 {
 			return false
@@ -144,15 +144,15 @@ func (h *Host) settle() {
 	})
 	for k := range kinds {
 		if len(h.areas[k]) > 1 {
-			h.areas[k] = h.renewed(k)
+			h.areas[k] = h.renewedAreas(k)
 		}
 	}
 }
 
-// renewed is the areas of a kind that are needed yet, once its models that can have moved to the newest.
-func (h *Host) renewed(k kind) []*area {
+// renewedAreas is the areas of a kind that are needed yet, once its models that can have moved to the newest.
+func (h *Host) renewedAreas(k kind) []*area {
 	newest := h.areas[k][len(h.areas[k])-1]
-	for _, m := range h.running() {
+	for _, m := range h.runnableModels() {
 		if m.kind() == k && m.open == 0 && m.area != newest && m.use(newest) == nil {
 			m.area = newest
 		}
@@ -170,13 +170,13 @@ func (h *Host) renewed(k kind) []*area {
 // tellPlan logs where the memory goes.
 func (h *Host) tellPlan(p plan) {
 	pages := map[string]int{}
-	for _, m := range h.running() {
+	for _, m := range h.runnableModels() {
 		if m.kind() == prompts {
 			pages[m.Name] = m.pages
 		}
 	}
 	h.o.Log.Info("memory planned", zap.String("device", h.o.Backend.Name()), zap.Stringer("available", Mebibytes(h.o.Limits.Device)),
 		zap.Stringer("working_set", Mebibytes(p.work)), zap.Stringer("prefix_caches", Mebibytes(p.caches)),
-		zap.Stringer("room_for_weights", Mebibytes(h.room())), zap.Stringer("weights", Mebibytes(p.all)),
+		zap.Stringer("room_for_weights", Mebibytes(h.weightRoom())), zap.Stringer("weights", Mebibytes(p.all)),
 		zap.Stringer("host_memory", Mebibytes(h.o.Limits.Host-h.hostRoom())), zap.Any("pages", pages))
 }

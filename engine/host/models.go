@@ -16,10 +16,10 @@ func (h *Host) SetModels(models []Model) (again bool) {
 	before := h.list
 	h.list = nil
 	for _, spec := range models {
-		m := called(before, spec.Name)
+		m := findModel(before, spec.Name)
 		switch {
 		case m == nil || !m.offered: // it is new, or tried anew
-		case m.stays(spec):
+		case m.canStay(spec):
 			m.Keep, m.Idle = spec.Keep, spec.Idle
 			h.list = append(h.list, m)
 		default:
@@ -31,21 +31,21 @@ func (h *Host) SetModels(models []Model) (again bool) {
 			h.gone = append(h.gone, m)
 		}
 	}
-	h.settle()
+	h.releaseUnused()
 	if again {
 		return true
 	}
 	for i, spec := range models {
-		if called(h.list, spec.Name) == nil {
-			h.list = slices.Insert(h.list, i, h.add(spec))
+		if findModel(h.list, spec.Name) == nil {
+			h.list = slices.Insert(h.list, i, h.addModel(spec))
 		}
 	}
-	h.sources.clear()
+	h.sources.clearAhead()
 	return false
 }
 
-// called is the model of a name, or nil.
-func called(models []*hosted, name string) *hosted {
+// findModel is the model of a name, or nil.
+func findModel(models []*hosted, name string) *hosted {
 	i := slices.IndexFunc(models, func(m *hosted) bool { return m.Name == name })
 	if i < 0 {
 		return nil
@@ -53,18 +53,18 @@ func called(models []*hosted, name string) *hosted {
 	return models[i]
 }
 
-// stays says whether a model may go on as it is.
-func (m *hosted) stays(spec Model) bool {
+// canStay says whether a model may go on as it is.
+func (m *hosted) canStay(spec Model) bool {
 	prompts := spec.Prompts
 	prompts.CacheShare = m.Prompts.CacheShare
 	return m.failed == nil && m.Path == spec.Path && m.Prompts == prompts && m.Frames == spec.Frames && m.source.unchanged(m.Path)
 }
 
-// add opens a model and gives it memory beside those that are there, which keep theirs.
-func (h *Host) add(spec Model) *hosted {
+// addModel opens a model and gives it memory beside those that are there, which keep theirs.
+func (h *Host) addModel(spec Model) *hosted {
 	m := h.open(spec)
 	if m.failed == nil {
-		m.failed = h.admit(m)
+		m.failed = h.admitModel(m)
 	}
 	if m.failed != nil {
 		h.o.Log.Error("model not added", zap.String("model", m.Name), zap.Error(m.failed))
@@ -75,19 +75,19 @@ func (h *Host) add(spec Model) *hosted {
 	return m
 }
 
-func (h *Host) admit(m *hosted) error {
-	with := append(h.running(), m)
-	p := divide(h.o.Limits, demands(with))
+func (h *Host) admitModel(m *hosted) error {
+	with := append(h.runnableModels(), m)
+	p := planMemory(h.o.Limits, demandsOf(with))
 	for _, err := range p.refused {
 		if err != nil {
 			return err
 		}
 	}
-	if err := h.enlarge(m); err != nil {
+	if err := h.enlargeWorkspace(m); err != nil {
 		return err
 	}
 	last, block := len(with)-1, max(1, m.demand.plan.Block)
-	free := h.room() - max(h.store.Bytes(), p.least)
+	free := h.weightRoom() - max(h.store.Bytes(), p.least)
 	if free < 0 {
 		return &MemoryError{fmt.Errorf("%v are missing beside what other models have; drop one, or start anew", Mebibytes(-free))}
 	}
@@ -95,34 +95,34 @@ func (h *Host) admit(m *hosted) error {
 	if err := h.place(m, int(min(int64(p.pages[last]), free/block)), int(min(int64(p.hostPages[last]), hostFree/block))); err != nil {
 		return err
 	}
-	return h.adopt(m)
+	return h.adoptWeights(m)
 }
 
-// enlarge makes new working memory where a model needs more than its kind has. Passes that are open go on in the
+// enlargeWorkspace makes new working memory where a model needs more than its kind has. Passes that are open go on in the
 // old one, which goes with the last of them.
-func (h *Host) enlarge(m *hosted) error {
+func (h *Host) enlargeWorkspace(m *hosted) error {
 	k := m.kind()
-	models := append(h.running(), m)
-	next := measure(models)[k]
+	models := append(h.runnableModels(), m)
+	next := measureAreas(models)[k]
 	if n := len(h.areas[k]); n > 0 && h.areas[k][n-1].beside >= next.beside && m.use(h.areas[k][n-1]) == nil {
 		return nil
 	}
-	if left := h.room() - next.bytes - h.store.Bytes(); left < 0 {
+	if left := h.weightRoom() - next.bytes - h.store.Bytes(); left < 0 {
 		return &MemoryError{fmt.Errorf("the working memory of passes takes %v, which are not free now, but %v: start anew", Mebibytes(next.bytes), Mebibytes(next.bytes+left))}
 	}
-	if err := h.compute(k, models); err != nil {
+	if err := h.makeWorkspace(k, models); err != nil {
 		return err
 	}
-	h.settle()
+	h.releaseUnused()
 	return nil
 }
 
-// adopt makes what other models hold of the model's weights resident for it too. If that is all of them nothing is
+// adoptWeights makes what other models hold of the model's weights resident for it too. If that is all of them nothing is
 // measured, which would hold up the device: the scheduler learns what passes cost.
-func (h *Host) adopt(m *hosted) error {
+func (h *Host) adoptWeights(m *hosted) error {
 	table := slices.Clone(h.table)
-	h.describe(table)
-	for _, at := range m.positions() {
+	h.describeChunks(table)
+	for _, at := range m.chunkIndices() {
 		if table[at].Resident {
 			if err := m.load(at); err != nil {
 				return err

@@ -185,11 +185,11 @@ func TestSetModelsWhereMemoryIsShort(t *testing.T) {
 		t.Errorf("in the new working memory: %+v, before %+v", got, want)
 	}
 	h.o.Limits.Device = h.areas[prompts][0].bytes + h.store.Bytes() + 12<<20
-	room := h.room()
+	room := h.weightRoom()
 	h.SetModels([]Model{models[0], longest, none})
 	m := infoOf(t, h, "none")
-	if m.Reason == "" || h.room() != room || !strings.Contains(m.Reason, "MiB") {
-		t.Errorf("%q, room for %d bytes, before for %d", m.Reason, h.room(), room)
+	if m.Reason == "" || h.weightRoom() != room || !strings.Contains(m.Reason, "MiB") {
+		t.Errorf("%q, room for %d bytes, before for %d", m.Reason, h.weightRoom(), room)
 	}
 	ask(t, h, "base")
 	ask(t, h, "longest")

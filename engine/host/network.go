@@ -45,13 +45,13 @@ type network struct {
 
 // DropChunk implements tenant.
 func (n *network) DropChunk(i int) {
-	n.rest()
+	n.endMeasuring()
 	n.Model.DropChunk(i)
 }
 
 // Close implements tenant.
 func (n *network) Close() {
-	n.rest()
+	n.endMeasuring()
 	n.Model.Close()
 }
 
@@ -60,7 +60,7 @@ func (n *network) kind() kind { return networks }
 func (n *network) demand() demand { return demand{frames: n.WorkBytes()} }
 
 func (n *network) use(a *area) error {
-	n.rest()
+	n.endMeasuring()
 	return n.Use(a.memory.(*dnn.Workspace))
 }
 
@@ -85,13 +85,13 @@ func (n *network) measure(h *Host, m *hosted) (done bool, err error) {
 		n.measuring = newMeasuring(n.Model)
 	}
 	t := n.measuring
-	if done, err = t.step(); err == nil && !done {
+	if done, err = t.stepMeasuring(); err == nil && !done {
 		return false, nil
 	}
-	n.rest()
+	n.endMeasuring()
 	var ok bool
 	if err == nil {
-		m.fit, ok, err = t.fit()
+		m.fit, ok, err = t.measuredFit()
 	}
 	if !ok {
 		return true, err
@@ -99,15 +99,15 @@ func (n *network) measure(h *Host, m *hosted) (done bool, err error) {
 	h.o.Log.Info("measured", zap.String("model", m.Name), zap.Duration("frame", m.fit.Unit), zap.Duration("base", m.fit.Base),
 		zap.Duration("step", m.fit.Step), zap.Float64("growth", m.fit.Growth), zap.Float64("backward", m.fit.Backward), zap.Bool("disturbed", t.disturbed))
 	if !t.disturbed {
-		h.keep(m, slices.Concat(t.frames, t.others, t.gradients))
+		h.saveProfile(m, slices.Concat(t.frames, t.others, t.gradients))
 	}
 	return true, nil
 }
 
-// rest ends what is being measured, which begins anew then.
-func (n *network) rest() {
+// endMeasuring ends what is being measured, which begins anew then.
+func (n *network) endMeasuring() {
 	if n.measuring != nil {
-		n.measuring.end()
+		n.measuring.endTrial()
 		n.measuring = nil
 	}
 }

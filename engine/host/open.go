@@ -23,12 +23,12 @@ func Open(o Options, models []Model) (*Host, error) {
 	for _, m := range models {
 		h.list = append(h.list, h.open(m))
 	}
-	err := h.divide()
-	if err == nil && !o.Partial && len(models) > 0 && len(h.running()) == 0 {
+	err := h.divideMemory()
+	if err == nil && !o.Partial && len(models) > 0 && len(h.runnableModels()) == 0 {
 		err = h.list[0].failed
 	}
 	if err != nil {
-		h.free()
+		h.freeAll()
 		return nil, err
 	}
 	for _, m := range h.list {
@@ -48,23 +48,23 @@ func (h *Host) open(spec Model) *hosted {
 
 func (h *Host) read(m *hosted) error {
 	var err error
-	if m.source, err = h.sources.take(m.Model); err != nil {
+	if m.source, err = h.sources.takeSource(m.Model); err != nil {
 		return err
 	}
 	if m.tenant, err = m.source.open(h, m.Model); err != nil {
 		return err
 	}
-	h.position(m)
+	h.indexChunks(m)
 	m.demand = m.tenant.demand()
 	m.demand.always = m.Keep == wire.KeepAlways
-	for _, at := range m.positions() {
+	for _, at := range m.chunkIndices() {
 		m.demand.pieces = append(m.demand.pieces, piece{at, int64(h.table[at].Bytes)})
 	}
-	return h.profile(m)
+	return h.loadProfile(m)
 }
 
-// position finds the model's pieces among all weights, or puts them at the end.
-func (h *Host) position(m *hosted) {
+// indexChunks finds the model's pieces among all weights, or puts them at the end.
+func (h *Host) indexChunks(m *hosted) {
 	for _, c := range m.Chunks() {
 		at, known := h.at[c.Key]
 		if !known {

@@ -29,8 +29,8 @@ type demand struct {
 	always  bool         // its weights are never dropped
 }
 
-// caches says that the model has a prefix cache.
-func (d *demand) caches() bool { return d.plan.Block > 0 }
+// hasCache says that the model has a prefix cache.
+func (d *demand) hasCache() bool { return d.plan.Block > 0 }
 
 // piece is a piece of weights, which models have in common that name it by the same position.
 type piece struct {
@@ -61,10 +61,10 @@ type Mebibytes int64
 
 func (b Mebibytes) String() string { return fmt.Sprintf("%.0f MiB", float64(b)/(1<<20)) }
 
-// divide plans for the models of these demands, of which it refuses those that cannot fit, with what they
+// planMemory plans for the models of these demands, of which it refuses those that cannot fit, with what they
 // take and what there is: alone, or beside what the models before them must have, of which those that are
 // kept always come first.
-func divide(l Limits, demands []demand) plan {
+func planMemory(l Limits, demands []demand) plan {
 	p := plan{pages: make([]int, len(demands)), hostPages: make([]int, len(demands)), refused: make([]error, len(demands))}
 	f := fitting{always: map[uint32]int64{}, pieces: map[uint32]int64{}}
 	for _, always := range []bool{true, false} {
@@ -73,18 +73,18 @@ func divide(l Limits, demands []demand) plan {
 			if d.always != always {
 				continue
 			}
-			if p.refused[i] = (&fitting{}).with(d).check(l, d); p.refused[i] == nil {
-				p.refused[i] = f.with(d).check(l, d)
+			if p.refused[i] = (&fitting{}).withDemand(d).check(l, d); p.refused[i] == nil {
+				p.refused[i] = f.withDemand(d).check(l, d)
 			}
 			if p.refused[i] == nil {
-				f.add(d)
+				f.addDemand(d)
 			}
 		}
 	}
 	p.work, p.host = f.work, f.host*int64(l.Ranks)
-	p.least, p.all = l.padded(f.kept+f.most), l.padded(sum(f.pieces))
-	p.caches = l.caches(&f, &p)
-	for i, part := range shares(demands, p.refused) {
+	p.least, p.all = l.paddedWeights(f.kept+f.most), l.paddedWeights(sumBytes(f.pieces))
+	p.caches = l.cacheMemory(&f, &p)
+	for i, part := range cacheShares(demands, p.refused) {
 		if part == 0 {
 			continue
 		}
@@ -94,12 +94,12 @@ func divide(l Limits, demands []demand) plan {
 	return p
 }
 
-// shares are the parts of the prefix caches' memory that models get; those that are refused get none.
-func shares(demands []demand, refused []error) []float64 {
+// cacheShares are the parts of the prefix caches' memory that models get; those that are refused get none.
+func cacheShares(demands []demand, refused []error) []float64 {
 	parts, left, equal := make([]float64, len(demands)), 1.0, 0
 	for i := range demands {
 		switch {
-		case refused[i] != nil || !demands[i].caches():
+		case refused[i] != nil || !demands[i].hasCache():
 		case demands[i].share > 0:
 			parts[i] = min(demands[i].share, left)
 			left -= parts[i]
@@ -108,19 +108,19 @@ func shares(demands []demand, refused []error) []float64 {
 		}
 	}
 	for i := range demands {
-		if refused[i] == nil && demands[i].share == 0 && demands[i].caches() {
+		if refused[i] == nil && demands[i].share == 0 && demands[i].hasCache() {
 			parts[i] = left / float64(equal)
 		}
 	}
 	return parts
 }
 
-// padded is what weights may take of which so much is expected.
-func (l *Limits) padded(bytes int64) int64 { return bytes + int64(l.Padding*float64(bytes)) }
+// paddedWeights is what weights may take of which so much is expected.
+func (l *Limits) paddedWeights(bytes int64) int64 { return bytes + int64(l.Padding*float64(bytes)) }
 
-// caches is the memory for pages of models that fit. Where the weights of all leave little, the caches of
+// cacheMemory is the memory for pages of models that fit. Where the weights of all leave little, the caches of
 // n models get their share of an n-th of what is left beside the least weights that must be there.
-func (l *Limits) caches(f *fitting, p *plan) int64 {
+func (l *Limits) cacheMemory(f *fitting, p *plan) int64 {
 	if l.CacheBytes > 0 || f.cached == 0 {
 		return f.cacheBytes(l)
 	}
@@ -154,9 +154,9 @@ func (f *fitting) cacheBytes(l *Limits) int64 {
 	return l.CacheBytes
 }
 
-// with is the models and one more, but for the pieces that there are. Models that are kept always come before
+// withDemand is the models and one more, but for the pieces that there are. Models that are kept always come before
 // others.
-func (f *fitting) with(d *demand) *fitting {
+func (f *fitting) withDemand(d *demand) *fitting {
 	next := *f
 	next.count++
 	var own int64
@@ -170,7 +170,7 @@ func (f *fitting) with(d *demand) *fitting {
 	} else {
 		next.most = max(f.most, own)
 	}
-	if d.caches() {
+	if d.hasCache() {
 		next.cached++
 	}
 	next.extra, next.stage = max(f.extra, d.extra), max(f.stage, d.plan.Stage)
@@ -187,9 +187,9 @@ func (f *fitting) with(d *demand) *fitting {
 	return &next
 }
 
-// add makes the models those with one more.
-func (f *fitting) add(d *demand) {
-	*f = *f.with(d)
+// addDemand makes the models those with one more.
+func (f *fitting) addDemand(d *demand) {
+	*f = *f.withDemand(d)
 	for _, p := range d.pieces {
 		f.pieces[p.at] = p.bytes
 		if d.always {
@@ -198,7 +198,7 @@ func (f *fitting) add(d *demand) {
 	}
 }
 
-func sum(pieces map[uint32]int64) (bytes int64) {
+func sumBytes(pieces map[uint32]int64) (bytes int64) {
 	for _, n := range pieces {
 		bytes += n
 	}
@@ -207,7 +207,7 @@ func sum(pieces map[uint32]int64) (bytes int64) {
 
 // check says why the models, of which d is the last, do not fit.
 func (f *fitting) check(l Limits, d *demand) error {
-	least := l.padded(f.kept + f.most)
+	least := l.paddedWeights(f.kept + f.most)
 	if caches := f.cacheBytes(&l); f.work+least+caches > l.Device {
 		beside := ""
 		if f.count > 1 {
@@ -217,7 +217,7 @@ func (f *fitting) check(l Limits, d *demand) error {
 		switch {
 		case d.encoder.Views > 0:
 			working, lower = "working memory of its passes", "--max-model-len"
-		case !d.caches():
+		case !d.hasCache():
 			working, lower = "working memory of its passes", "its work-memory"
 		}
 		return &MemoryError{fmt.Errorf("%s are available, but the weights take %v, the %s %v, and the prefix cache %v%s: lower %s, take a smaller model, or on a GPU raise --gpu-memory-utilization",
@@ -230,7 +230,7 @@ func (f *fitting) check(l Limits, d *demand) error {
 	case streams+offloaded > l.Host:
 		return &MemoryError{fmt.Errorf("%v of host memory are available, but residual streams of the longest prompt take %v, and --kv-offloading-size %v: lower --max-model-len or --kv-offloading-size",
 			Mebibytes(l.Host), Mebibytes(streams), Mebibytes(offloaded))}
-	case d.caches() && l.Offloading > 0 && l.Offloading < d.plan.Block:
+	case d.hasCache() && l.Offloading > 0 && l.Offloading < d.plan.Block:
 		return &MemoryError{fmt.Errorf("--kv-offloading-size is %v, less than a block of %v: raise it, or lower --block-size", Mebibytes(offloaded), Mebibytes(d.plan.Block*int64(l.Ranks)))}
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestPagesOfOneModel(t *testing.T) {
 		{799, 0, 0.5, 0, "lower --max-model-len"},
 	} {
 		d := demand{plan: model.Plan{Block: 10}, extra: 200, pieces: []piece{{0, 200}, {1, 400}}}
-		p := divide(Limits{Device: c.available, Ranks: 1, CacheBytes: c.bytes, CacheShare: c.share}, []demand{d})
+		p := planMemory(Limits{Device: c.available, Ranks: 1, CacheBytes: c.bytes, CacheShare: c.share}, []demand{d})
 		err := p.refused[0]
 		if p.pages[0] != c.pages || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %d pages, %v", c, p.pages[0], err)
@@ -41,7 +41,7 @@ func TestRefusalNamesBothFigures(t *testing.T) {
 	big := demand{plan: model.Plan{Block: mib}, extra: 200 * mib, pieces: []piece{{0, 3000 * mib}}}
 	kept := demand{plan: model.Plan{Block: mib}, extra: 100 * mib, pieces: []piece{{1, 900 * mib}}, always: true}
 	small := demand{plan: model.Plan{Block: mib}, extra: 100 * mib, pieces: []piece{{2, 800 * mib}}}
-	p := divide(Limits{Device: 1500 * mib, Ranks: 1, CacheShare: 0.5}, []demand{big, small, kept})
+	p := planMemory(Limits{Device: 1500 * mib, Ranks: 1, CacheShare: 0.5}, []demand{big, small, kept})
 	for i, figures := range [][]string{{"1500 MiB", "3000 MiB", "200 MiB"}, {"1500 MiB", "1700 MiB", "beside"}, nil} {
 		err := p.refused[i]
 		if (err == nil) != (figures == nil) {
@@ -106,7 +106,7 @@ func TestDivide(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			l.CacheBytes = rng.Int64N(2 << 20)
 		}
-		p := divide(l, demands)
+		p := planMemory(l, demands)
 		var fit []demand
 		for _, always := range []bool{true, false} {
 			for i, d := range demands {
@@ -153,7 +153,7 @@ func needs(l Limits, demands []demand) int64 {
 	kept := map[uint32]int64{}
 	for _, d := range demands {
 		plans, extra, stage = append(plans, d.plan), max(extra, d.extra), max(stage, d.plan.Stage)
-		if d.caches() {
+		if d.hasCache() {
 			caches = l.CacheBytes
 		}
 		views, scratch = max(views, d.encoder.Views), max(scratch, d.encoder.Scratch)
@@ -179,7 +179,7 @@ func needs(l Limits, demands []demand) int64 {
 	if len(demands) == 1 {
 		stage = 0
 	}
-	return work + extra + stage + views + scratch + caches + l.padded(all+most)
+	return work + extra + stage + views + scratch + caches + l.paddedWeights(all+most)
 }
 
 // TestCachesBesideManyModels: as many models as do not fit together leave room for caches, and one that
@@ -195,7 +195,7 @@ func TestCachesBesideManyModels(t *testing.T) {
 	for _, c := range []struct{ models, device, caches int }{
 		{1, 3000, 2000}, {2, 3000, 1000}, {3, 3000, 666}, {3, 6000, 3000}, {10, 3000, 200},
 	} {
-		p := divide(Limits{Device: int64(c.device), Ranks: 1, CacheShare: 1}, list(c.models))
+		p := planMemory(Limits{Device: int64(c.device), Ranks: 1, CacheShare: 1}, list(c.models))
 		if p.caches != int64(c.caches) {
 			t.Errorf("%d models of 1000 bytes in %d leave %d for caches, want %d", c.models, c.device, p.caches, c.caches)
 		}
@@ -218,7 +218,7 @@ func TestThousandModels(t *testing.T) {
 		}
 		demands[i] = d
 	}
-	if p := divide(Limits{Device: 1 << 30, Ranks: 1, CacheShare: 0.5}, demands); errors.Join(p.refused...) != nil || p.all != 26000<<20 {
+	if p := planMemory(Limits{Device: 1 << 30, Ranks: 1, CacheShare: 0.5}, demands); errors.Join(p.refused...) != nil || p.all != 26000<<20 {
 		t.Errorf("%v, weights of %d bytes", errors.Join(p.refused...), p.all)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// profile takes a stored profile of the model. One that was asked for must be there and fit; the
+// loadProfile takes a stored profile of the model. One that was asked for must be there and fit; the
 // default one is used if it does.
-func (h *Host) profile(m *hosted) error {
+func (h *Host) loadProfile(m *hosted) error {
 	path, info := h.profileOf(m)
 	if path == "" {
 		return nil
@@ -40,8 +40,8 @@ func (h *Host) profileOf(m *hosted) (path string, info *wire.ModelInfo) {
 	return profile.Path(h.o.CacheDir, h.o.Backend.Name(), &described), &described
 }
 
-// keep stores what was measured of a model, for the next start.
-func (h *Host) keep(m *hosted, samples []profile.Sample) {
+// saveProfile stores what was measured of a model, for the next start.
+func (h *Host) saveProfile(m *hosted, samples []profile.Sample) {
 	path, info := h.profileOf(m)
 	if path == "" {
 		return

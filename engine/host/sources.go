@@ -30,8 +30,8 @@ func (s *sources) read(ctx context.Context, m Model) (source, error) {
 	return s.readCheckpoint(ctx, m)
 }
 
-// take is what was read ahead of a model, or is read now.
-func (s *sources) take(m Model) (source, error) {
+// takeSource is what was read ahead of a model, or is read now.
+func (s *sources) takeSource(m Model) (source, error) {
 	s.mu.Lock()
 	found, ok := s.ahead[m]
 	delete(s.ahead, m)
@@ -45,8 +45,8 @@ func (s *sources) take(m Model) (source, error) {
 	return s.read(context.Background(), m)
 }
 
-// clear forgets what was read ahead and not taken.
-func (s *sources) clear() {
+// clearAhead forgets what was read ahead and not taken.
+func (s *sources) clearAhead() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, old := range s.ahead {
@@ -67,7 +67,7 @@ func (unread) forget()                             {}
 // reading those whose weights are much alike. It may be called by any goroutine, and ends with ctx; an error is
 // for SetModels to tell.
 func (h *Host) Ahead(ctx context.Context, models []Model) {
-	h.sources.clear()
+	h.sources.clearAhead()
 	read := map[Model]source{}
 	for _, m := range models {
 		if found, err := h.sources.read(ctx, m); err == nil {

@@ -54,18 +54,18 @@ func NewTarget(t engine.DType, shape []int, o Options) (*Target, error) {
 			*size = spatial[i]
 		}
 	}
-	if err := spread(to.mean[:], o.Mean); err != nil {
+	if err := fillChannels(to.mean[:], o.Mean); err != nil {
 		return nil, fmt.Errorf("mean: %w", err)
 	}
-	if err := spread(to.scale[:], o.Scale); err != nil {
+	if err := fillChannels(to.scale[:], o.Scale); err != nil {
 		return nil, fmt.Errorf("scale: %w", err)
 	}
 	to.plain = to.mean == [3]float32{} && to.scale == [3]float32{1, 1, 1}
 	return to, nil
 }
 
-// spread fills channels with one value for all, or one for each.
-func spread(channels []float32, values []float64) error {
+// fillChannels fills channels with one value for all, or one for each.
+func fillChannels(channels []float32, values []float64) error {
 	if len(values) != 0 && len(values) != 1 && len(values) != len(channels) {
 		return fmt.Errorf("%d values; want 1 or %d", len(values), len(channels))
 	}
@@ -79,15 +79,15 @@ func spread(channels []float32, values []float64) error {
 
 // Shape is the input's for n pictures of a size.
 func (to *Target) Shape(n, height, width int) []int {
-	height, width = to.size(height, width)
+	height, width = to.inputSize(height, width)
 	if to.ChannelsFirst {
 		return []int{n, 3, height, width}
 	}
 	return []int{n, height, width, 3}
 }
 
-// size is that of the input for a picture of a size.
-func (to *Target) size(height, width int) (int, int) {
+// inputSize is that of the input for a picture of a size.
+func (to *Target) inputSize(height, width int) (int, int) {
 	if to.Height > 0 {
 		height = to.Height
 	}
@@ -99,7 +99,7 @@ func (to *Target) size(height, width int) (int, int) {
 
 // Bytes is how many bytes the input has for one picture of a size; math.MaxInt if they are more.
 func (to *Target) Bytes(height, width int) int {
-	height, width = to.size(height, width)
+	height, width = to.inputSize(height, width)
 	if height > math.MaxInt/24/max(width, 1) {
 		return math.MaxInt
 	}

@@ -188,24 +188,24 @@ func fromHalf(bits uint16) float64 {
 func TestHalf(t *testing.T) {
 	for bits := range uint16(0x7c00) {
 		low, high := fromHalf(bits), fromHalf(bits+1)
-		if got := half(float32(low)); got != bits {
+		if got := toHalf(float32(low)); got != bits {
 			t.Fatalf("%v is %#x, want %#x", low, got, bits)
 		}
-		if got := half(-float32(low)); got != bits|0x8000 {
+		if got := toHalf(-float32(low)); got != bits|0x8000 {
 			t.Fatalf("%v is %#x, want %#x", -low, got, bits|0x8000)
 		}
 		if math.IsInf(high, 0) {
 			high = 65536
 		}
 		middle := float32((low + high) / 2)
-		if got, want := half(middle), bits+bits&1; got != want {
+		if got, want := toHalf(middle), bits+bits&1; got != want {
 			t.Fatalf("%v is %#x, want %#x", middle, got, want)
 		}
-		if got := half(math.Nextafter32(middle, 1e9)); got != bits+1 {
+		if got := toHalf(math.Nextafter32(middle, 1e9)); got != bits+1 {
 			t.Fatalf("above %v is %#x, want %#x", middle, got, bits+1)
 		}
 	}
-	if !math.IsNaN(fromHalf(half(float32(math.NaN())))) || !math.IsInf(fromHalf(half(1e9)), 1) {
+	if !math.IsNaN(fromHalf(toHalf(float32(math.NaN())))) || !math.IsInf(fromHalf(toHalf(1e9)), 1) {
 		t.Error("NaN or infinity is lost")
 	}
 }

@@ -51,14 +51,14 @@ func Size(data []byte) (height, width int, err error) {
 	case c.Width > MaxPixels/c.Height:
 		return 0, 0, fmt.Errorf("the picture has %d x %d pixels, which is more than %d", c.Width, c.Height, MaxPixels)
 	}
-	if n := scans(data); n > 1 && n > maxScanned/(c.Height*c.Width) {
+	if n := countScans(data); n > 1 && n > maxScanned/(c.Height*c.Width) {
 		return 0, 0, fmt.Errorf("the picture has %d scans of %d x %d pixels, want at most %d of that size", n, c.Width, c.Height, maxScanned/(c.Height*c.Width))
 	}
 	return c.Height, c.Width, nil
 }
 
-// scans counts the scans of a JPEG as a decoder meets them: a marker in a segment is none. A PNG has none.
-func scans(data []byte) (n int) {
+// countScans counts the scans of a JPEG as a decoder meets them: a marker in a segment is none. A PNG has none.
+func countScans(data []byte) (n int) {
 	if !bytes.HasPrefix(data, magicJPEG) {
 		return 0
 	}
@@ -117,12 +117,12 @@ func DecodeImage(data []byte) (image.Image, error) {
 // FromRGB is a picture of bytes in rows of red, green and blue.
 func FromRGB(data []byte, height, width int) *Picture {
 	return &Picture{Height: height, Width: width, row: func(y int, columns []int, into []byte) {
-		pick(data[3*width*y:][:3*width], 3, columns, into)
+		pickPixels(data[3*width*y:][:3*width], 3, columns, into)
 	}}
 }
 
-// pick writes the first three bytes of pixels that are size apart.
-func pick(row []byte, size int, columns []int, into []byte) {
+// pickPixels writes the first three bytes of pixels that are size apart.
+func pickPixels(row []byte, size int, columns []int, into []byte) {
 	for i, x := range columns {
 		from, to := row[size*x:][:3], into[3*i:][:3]
 		to[0], to[1], to[2] = from[0], from[1], from[2]
@@ -149,9 +149,9 @@ func FromImage(m image.Image) *Picture {
 			}
 		}
 	case *image.RGBA: // of PNG: without transparency
-		p.row = func(y int, columns []int, into []byte) { pick(m.Pix[y*m.Stride:], 4, columns, into) }
+		p.row = func(y int, columns []int, into []byte) { pickPixels(m.Pix[y*m.Stride:], 4, columns, into) }
 	case *image.NRGBA:
-		p.row = func(y int, columns []int, into []byte) { pick(m.Pix[y*m.Stride:], 4, columns, into) }
+		p.row = func(y int, columns []int, into []byte) { pickPixels(m.Pix[y*m.Stride:], 4, columns, into) }
 	default:
 		p.row = func(y int, columns []int, into []byte) {
 			for i, x := range columns {

@@ -46,7 +46,7 @@ func columnsOf(taps []tap) (columns []int) {
 
 // Write makes of a picture the part of the input that is its own, in out, which has Bytes of its size.
 func (to *Target) Write(out []byte, p *Picture) {
-	height, width := to.size(p.Height, p.Width)
+	height, width := to.inputSize(p.Height, p.Width)
 	h, w := to.Inner(height, width, p.Height, p.Width)
 	xs, ys := tapsOf(w, p.Width), tapsOf(h, p.Height)
 	columns := columnsOf(xs)
@@ -59,17 +59,17 @@ func (to *Target) Write(out []byte, p *Picture) {
 		blend[i] = float32(to.Grey)
 	}
 	for y, t := range ys {
-		a, b := s.line(t.a), s.line(t.b)
+		a, b := s.resizedRow(t.a), s.resizedRow(t.b)
 		for i := range a {
 			blend[i] = a[i] + t.share*(b[i]-a[i])
 		}
-		to.store(out, height, width, y, blend)
+		to.storeRow(out, height, width, y, blend)
 	}
 	for i := range 3 * w {
 		blend[i] = float32(to.Grey)
 	}
 	for y := h; y < height; y++ {
-		to.store(out, height, width, y, blend)
+		to.storeRow(out, height, width, y, blend)
 	}
 }
 
@@ -88,8 +88,8 @@ type line struct {
 	values []float32
 }
 
-// line is row y of the picture, resized.
-func (s *sampler) line(y int) []float32 {
+// resizedRow is row y of the picture, resized.
+func (s *sampler) resizedRow(y int) []float32 {
 	for i := range s.lines {
 		if s.lines[i].y == y {
 			s.last = i
@@ -110,8 +110,8 @@ func (s *sampler) line(y int) []float32 {
 	return l.values
 }
 
-// store writes row y of the input, of RGB from 0 to 255.
-func (to *Target) store(out []byte, height, width, y int, rgb []float32) {
+// storeRow writes row y of the input, of RGB from 0 to 255.
+func (to *Target) storeRow(out []byte, height, width, y int, rgb []float32) {
 	for c := range 3 {
 		from := c
 		if to.BGR {
@@ -138,7 +138,7 @@ func (to *Target) storeChannel(out []byte, at, step int, values []float32, chann
 		case engine.FP32:
 			binary.LittleEndian.PutUint32(o, math.Float32bits(v))
 		case engine.FP16:
-			binary.LittleEndian.PutUint16(o, half(v))
+			binary.LittleEndian.PutUint16(o, toHalf(v))
 		default:
 			o[0] = byte(min(max(math.RoundToEven(float64(v)), 0), 255))
 		}
@@ -146,8 +146,8 @@ func (to *Target) storeChannel(out []byte, at, step int, values []float32, chann
 	}
 }
 
-// half rounds to FP16, to the nearest and of two to the even; what is too large becomes infinite.
-func half(v float32) uint16 {
+// toHalf rounds to FP16, to the nearest and of two to the even; what is too large becomes infinite.
+func toHalf(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign := uint16(bits >> 16 & 0x8000)
 	bits &= 0x7fffffff

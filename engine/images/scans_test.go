@@ -50,7 +50,7 @@ func TestScansTimesPixelsAreBounded(t *testing.T) {
 		{2000, 2000, 100000, "the picture has 100000 scans of 2000 x 2000 pixels, want at most 132 of that size"},
 	} {
 		data := progressive(c.height, c.width, c.scans)
-		if n := scans(data); n != c.scans {
+		if n := countScans(data); n != c.scans {
 			t.Errorf("%d scans are counted, want %d", n, c.scans)
 		}
 		_, err := Decode(data)

@@ -46,8 +46,8 @@ type Record struct {
 	Trace           *client.Trace // of the job; nil: not kept
 }
 
-// limit gives the call a context that its deadline ends.
-func (c *Call) limit(ctx context.Context) {
+// limitTime gives the call a context that its deadline ends.
+func (c *Call) limitTime(ctx context.Context) {
 	c.ctx, c.cancel = ctx, func() {}
 	if r := c.request; r != nil && r.Timeout > 0 && (c.from.Deadline == 0 || r.Timeout < c.from.Deadline) {
 		c.from.Deadline = r.Timeout
@@ -65,14 +65,14 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 	work := &engine.Tensors{}
 	var seeds []engine.Ref
 	var data, seedData [][]byte
-	if err := c.outputs(work, limits); err != nil {
+	if err := c.readOutputs(work, limits); err != nil {
 		return err
 	}
 	left := c.s.cfg.MaxInputs
 	for i := range c.request.Inputs {
 		t := &c.request.Inputs[i]
 		if slices.ContainsFunc(c.request.Inputs[:i], func(other oip.Tensor) bool { return other.Name == t.Name }) {
-			return wrong("input %.100q is given twice", t.Name)
+			return newRequestError("input %.100q is given twice", t.Name)
 		}
 		spec := specOf(limits.Inputs, t.Name)
 		if output, isSeed := strings.CutPrefix(t.Name, engine.SeedPrefix); isSeed && spec == nil {
@@ -80,18 +80,18 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 			seedData = append(seedData, t.Data)
 			continue
 		}
-		ref, bytes, err := c.input(t, spec, limits, left)
+		ref, bytes, err := c.readInput(t, spec, limits, left)
 		if err != nil {
 			return err
 		}
 		left -= len(bytes)
 		work.Inputs, data = append(work.Inputs, ref), append(data, bytes)
 	}
-	if err := c.gradient(work, seeds); err != nil {
+	if err := c.joinSeeds(work, seeds); err != nil {
 		return err
 	}
 	frames := framesOf(work.Inputs, limits)
-	work.Frames = limits.Units(frames, elements(work.Inputs), work.Grad != nil)
+	work.Frames = limits.Units(frames, elementCount(work.Inputs), work.Grad != nil)
 	if work.Grad != nil {
 		c.gradients = len(work.Grad.Inputs)
 	}
@@ -106,26 +106,26 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 	return err
 }
 
-// input is a tensor as the model takes it.
-func (c *Call) input(t *oip.Tensor, spec *wire.TensorSpec, limits *wire.TensorLimits, left int) (engine.Ref, []byte, error) {
+// readInput is a tensor as the model takes it.
+func (c *Call) readInput(t *oip.Tensor, spec *wire.TensorSpec, limits *wire.TensorLimits, left int) (engine.Ref, []byte, error) {
 	ref := engine.Ref{Name: t.Name, Type: t.Type, Shape: t.Shape}
 	if spec == nil {
-		return ref, nil, wrong("the model has no input %.100q; its inputs are %s", t.Name, names(limits.Inputs))
+		return ref, nil, newRequestError("the model has no input %.100q; its inputs are %s", t.Name, specNames(limits.Inputs))
 	}
 	p, err := picturesOf(t, spec, c.from.Image)
 	if err != nil || p == nil {
 		return ref, t.Data, err
 	}
-	made, err := c.made(p, left)
+	made, err := c.makePictures(p, left)
 	ref.Type, ref.Shape = spec.Type, p.shape
 	return ref, made, err
 }
 
-// outputs notes which outputs are wanted, and gradients to which inputs.
-func (c *Call) outputs(work *engine.Tensors, limits *wire.TensorLimits) error {
+// readOutputs notes which outputs are wanted, and gradients to which inputs.
+func (c *Call) readOutputs(work *engine.Tensors, limits *wire.TensorLimits) error {
 	for i, w := range c.request.Outputs {
 		if slices.ContainsFunc(c.request.Outputs[:i], func(other oip.Wanted) bool { return other.Name == w.Name }) {
-			return wrong("output %.100q is asked for twice", w.Name)
+			return newRequestError("output %.100q is asked for twice", w.Name)
 		}
 		spec, list := specOf(limits.Outputs, w.Name), &work.Outputs
 		name := w.Name
@@ -136,7 +136,7 @@ func (c *Call) outputs(work *engine.Tensors, limits *wire.TensorLimits) error {
 			spec, list, name = specOf(limits.Inputs, input), &work.Grad.Inputs, input
 		}
 		if spec == nil {
-			return wrong("the model has no output %.100q; its outputs are %s", w.Name, names(limits.Outputs))
+			return newRequestError("the model has no output %.100q; its outputs are %s", w.Name, specNames(limits.Outputs))
 		}
 		*list = append(*list, name)
 	}
@@ -153,13 +153,13 @@ func (c *Call) outputs(work *engine.Tensors, limits *wire.TensorLimits) error {
 	return nil
 }
 
-// gradient joins seeds with the inputs that gradients are wanted to.
-func (c *Call) gradient(work *engine.Tensors, seeds []engine.Ref) error {
+// joinSeeds joins seeds with the inputs that gradients are wanted to.
+func (c *Call) joinSeeds(work *engine.Tensors, seeds []engine.Ref) error {
 	switch {
 	case work.Grad != nil && len(seeds) == 0:
-		return wrong("output %s%.100s asks for a gradient, which needs an input %sOUTPUT beside it", engine.GradientPrefix, work.Grad.Inputs[0], engine.SeedPrefix)
+		return newRequestError("output %s%.100s asks for a gradient, which needs an input %sOUTPUT beside it", engine.GradientPrefix, work.Grad.Inputs[0], engine.SeedPrefix)
 	case work.Grad == nil && len(seeds) > 0:
-		return wrong("input %s%.100s is the seed of a gradient, and no output %sINPUT is asked for", engine.SeedPrefix, seeds[0].Name, engine.GradientPrefix)
+		return newRequestError("input %s%.100s is the seed of a gradient, and no output %sINPUT is asked for", engine.SeedPrefix, seeds[0].Name, engine.GradientPrefix)
 	case work.Grad != nil:
 		work.Grad.Seeds = seeds
 	}
@@ -169,14 +169,14 @@ func (c *Call) gradient(work *engine.Tensors, seeds []engine.Ref) error {
 // newJob is the job around work, with what its deadline leaves of time.
 func (c *Call) newJob(work *engine.Tensors) (engine.Job, error) {
 	r := c.request
-	job := engine.Job{Model: c.from.Model, Work: work, User: c.from.User, Priority: priority(r.Priority)}
+	job := engine.Job{Model: c.from.Model, Work: work, User: c.from.User, Priority: poolPriority(r.Priority)}
 	if c.from.Deadline > 0 {
 		if job.Deadline = time.Until(c.from.Arrived.Add(c.from.Deadline)); job.Deadline <= 0 {
 			return job, errLate(c.from.Deadline)
 		}
 	}
 	if len(r.Stream) > maxStream {
-		return job, wrong("stream has %d bytes, the limit is %d", len(r.Stream), maxStream)
+		return job, newRequestError("stream has %d bytes, the limit is %d", len(r.Stream), maxStream)
 	}
 	if r.Stream != "" {
 		job.Stream = strconv.Quote(c.from.Model) + "/" + c.from.Salt(r.Stream) // the frames of a camera that two models see are two streams
@@ -184,7 +184,7 @@ func (c *Call) newJob(work *engine.Tensors) (engine.Job, error) {
 	job.Promised = job.Stream != "" && job.Deadline > 0
 	if r.Promised != nil {
 		if *r.Promised && !job.Promised {
-			return job, wrong("promised is for frames: give a stream and a timeout too")
+			return job, newRequestError("promised is for frames: give a stream and a timeout too")
 		}
 		job.Promised = *r.Promised
 	}
@@ -194,8 +194,8 @@ func (c *Call) newJob(work *engine.Tensors) (engine.Job, error) {
 // defaultPriority is the level of a request that gives none; 1 is the highest.
 const defaultPriority = 100
 
-// priority is the pool's, of which the lowest goes first and 0 is the default.
-func priority(level uint64) int {
+// poolPriority is the pool's, of which the lowest goes first and 0 is the default.
+func poolPriority(level uint64) int {
 	if level == 0 {
 		return 0
 	}
@@ -212,8 +212,8 @@ func framesOf(inputs []engine.Ref, limits *wire.TensorLimits) float64 {
 	return 1
 }
 
-// elements is how many the tensors have together.
-func elements(refs []engine.Ref) (n float64) {
+// elementCount is how many the tensors have together.
+func elementCount(refs []engine.Ref) (n float64) {
 	for i := range refs {
 		if bytes, ok := refs[i].Bytes(); ok {
 			n += float64(bytes / refs[i].Type.Size())

@@ -16,7 +16,7 @@ func specOf(specs []wire.TensorSpec, name string) *wire.TensorSpec {
 	return nil
 }
 
-func names(specs []wire.TensorSpec) string {
+func specNames(specs []wire.TensorSpec) string {
 	list := make([]string, len(specs))
 	for i := range specs {
 		list[i] = specs[i].Name
@@ -34,12 +34,12 @@ const (
 func Describe(name string, m *wire.Served) *oip.Model {
 	d := &oip.Model{Name: name, Versions: []string{Version}, Platform: platformTokens, Inputs: []oip.TensorSpec{}, Outputs: []oip.TensorSpec{}}
 	if m.Tensors != nil {
-		d.Platform, d.Inputs, d.Outputs = platformTensors, described(m.Tensors.Inputs), described(m.Tensors.Outputs)
+		d.Platform, d.Inputs, d.Outputs = platformTensors, tensorSpecs(m.Tensors.Inputs), tensorSpecs(m.Tensors.Outputs)
 	}
 	return d
 }
 
-func described(specs []wire.TensorSpec) []oip.TensorSpec {
+func tensorSpecs(specs []wire.TensorSpec) []oip.TensorSpec {
 	list := make([]oip.TensorSpec, len(specs))
 	for i, s := range specs {
 		list[i] = oip.TensorSpec{Name: s.Name, Datatype: oip.TypeName(s.Type), Shape: append([]int{}, s.Shape...)}

@@ -64,7 +64,9 @@ type RequestError struct{ err error }
 
 func (e *RequestError) Error() string { return e.err.Error() }
 
-func wrong(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
+func newRequestError(format string, args ...any) error {
+	return &RequestError{fmt.Errorf(format, args...)}
+}
 
 // About how long an input takes that is not simply there: each byte of JSON, and each pixel of a picture.
 const (
@@ -75,8 +77,8 @@ const (
 // quick is what takes so little that it waits for no turn.
 const quick = 500 * time.Microsecond
 
-// turn does what takes about so long when its turn has come.
-func (s *Service) turn(ctx context.Context, takes time.Duration, do func() error) error {
+// runInTurn does what takes about so long when its turn has come.
+func (s *Service) runInTurn(ctx context.Context, takes time.Duration, do func() error) error {
 	if takes > quick {
 		if s.turns.Take(ctx, int(takes)) != nil {
 			return context.Cause(ctx)
@@ -86,11 +88,11 @@ func (s *Service) turn(ctx context.Context, takes time.Duration, do func() error
 	return do()
 }
 
-// hold counts memory of the call.
-func (c *Call) hold(bytes int64) error {
+// holdMemory counts memory of the call.
+func (c *Call) holdMemory(bytes int64) error {
 	switch full := c.s.memory.Hold(c.from.Holder, bytes); {
 	case full != nil && full.Never:
-		return wrong("making the inputs takes too many bytes of memory: %v; send less at a time", full)
+		return newRequestError("making the inputs takes too many bytes of memory: %v; send less at a time", full)
 	case full != nil:
 		return engine.Errorf(engine.CodeOverloaded, "making the inputs takes bytes of memory: %v; come back later", full)
 	}
@@ -110,43 +112,43 @@ func (c *Call) giveBack(bytes int64) {
 func (s *Service) New(ctx context.Context, from Origin, body []byte, header int) (*Call, error) {
 	c := &Call{s: s, from: from, begun: time.Now(), results: client.NewResults()}
 	if header != 0 {
-		if err := c.decode(ctx, body, header); err != nil {
+		if err := c.decodeBody(ctx, body, header); err != nil {
 			return nil, err
 		}
 	}
-	c.limit(ctx)
-	if err := c.prepare(body); err != nil {
+	c.limitTime(ctx)
+	if err := c.prepareJob(body); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// prepare makes the job.
-func (c *Call) prepare(body []byte) error {
+// prepareJob makes the job.
+func (c *Call) prepareJob(body []byte) error {
 	served, err := c.s.pool.Model(c.ctx, c.from.Model)
 	if err != nil {
 		return err
 	}
 	if served.Tensors == nil {
-		return wrong("the model %s takes tokens, not tensors; ask it at /v1/completions", c.from.Name)
+		return newRequestError("the model %s takes tokens, not tensors; ask it at /v1/completions", c.from.Name)
 	}
 	if c.request == nil {
-		if c.request, err = raw(served.Tensors, body); err != nil {
+		if c.request, err = rawRequest(served.Tensors, body); err != nil {
 			return err
 		}
 	}
 	return c.makeJob(served.Tensors)
 }
 
-// decode reads a body that begins with JSON.
-func (c *Call) decode(ctx context.Context, body []byte, header int) error {
+// decodeBody reads a body that begins with JSON.
+func (c *Call) decodeBody(ctx context.Context, body []byte, header int) error {
 	text := len(body)
 	if header > 0 {
 		text = min(header, text)
 	}
-	return c.s.turn(ctx, time.Duration(text)*jsonPace, func() (err error) {
-		c.spent(int64(2 * text)) // about what numbers become
+	return c.s.runInTurn(ctx, time.Duration(text)*jsonPace, func() (err error) {
+		c.countMemory(int64(2 * text)) // about what numbers become
 		if c.request, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
 			return &RequestError{err}
 		}
@@ -154,8 +156,8 @@ func (c *Call) decode(ctx context.Context, body []byte, header int) error {
 	})
 }
 
-// spent counts memory that the call takes.
-func (c *Call) spent(bytes int64) {
+// countMemory counts memory that the call takes.
+func (c *Call) countMemory(bytes int64) {
 	if c.from.Memory != nil {
 		*c.from.Memory += bytes
 	}

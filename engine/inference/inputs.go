@@ -13,11 +13,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// raw makes a request of a body without JSON: the data of a model's only input, or a picture for it. All outputs come
+// rawRequest makes a request of a body without JSON: the data of a model's only input, or a picture for it. All outputs come
 // as binary data.
-func raw(limits *wire.TensorLimits, body []byte) (*oip.Request, error) {
+func rawRequest(limits *wire.TensorLimits, body []byte) (*oip.Request, error) {
 	if len(limits.Inputs) != 1 {
-		return nil, wrong("%s is 0, which is for models of one input; this one has %d", oip.HeaderLength, len(limits.Inputs))
+		return nil, newRequestError("%s is 0, which is for models of one input; this one has %d", oip.HeaderLength, len(limits.Inputs))
 	}
 	spec := &limits.Inputs[0]
 	t := oip.Tensor{Name: spec.Name}
@@ -44,7 +44,7 @@ func rawShape(spec *wire.TensorSpec, size int) ([]int, error) {
 			continue
 		}
 		if open >= 0 {
-			return nil, wrong("%s is 0, and the input %s has the shape %v, of which more than one dimension is open; send JSON with a shape", oip.HeaderLength, spec.Name, spec.Shape)
+			return nil, newRequestError("%s is 0, and the input %s has the shape %v, of which more than one dimension is open; send JSON with a shape", oip.HeaderLength, spec.Name, spec.Shape)
 		}
 		open, shape[i] = i, 1
 	}
@@ -55,7 +55,7 @@ func rawShape(spec *wire.TensorSpec, size int) ([]int, error) {
 	case ok && open >= 0 && each > 0 && size > 0 && size%each == 0:
 		shape[open] = size / each
 	default:
-		return nil, wrong("the body has %d bytes; the input %s is %v of the shape %v, %d bytes for one", size, spec.Name, spec.Type, spec.Shape, each)
+		return nil, newRequestError("the body has %d bytes; the input %s is %v of the shape %v, %d bytes for one", size, spec.Name, spec.Type, spec.Shape, each)
 	}
 	return shape, nil
 }
@@ -77,48 +77,48 @@ type pictures struct {
 // picturesOf says whether a tensor is of pictures that the input is yet to be made of, which are those that Bytes bring
 // and bytes of colours that are not the input itself.
 func picturesOf(t *oip.Tensor, spec *wire.TensorSpec, o images.Options) (*pictures, error) {
-	frames := t.Type == engine.Uint8 && len(t.Shape) == 4 && t.Shape[3] == 3 && len(spec.Shape) == 4 && !(spec.Type == engine.Uint8 && within(t.Shape, spec.Shape))
+	frames := t.Type == engine.Uint8 && len(t.Shape) == 4 && t.Shape[3] == 3 && len(spec.Shape) == 4 && !(spec.Type == engine.Uint8 && fitsSpec(t.Shape, spec.Shape))
 	if t.Type != oip.Bytes && !frames {
 		return nil, nil
 	}
 	to, err := images.NewTarget(spec.Type, spec.Shape, o)
 	if err != nil {
-		return nil, wrong("input %s is of %s: %v", t.Name, oip.TypeName(t.Type), err)
+		return nil, newRequestError("input %s is of %s: %v", t.Name, oip.TypeName(t.Type), err)
 	}
 	p := &pictures{name: t.Name, to: to, files: t.Elements, frames: t.Data}
 	if frames {
 		p.n, p.height, p.width = t.Shape[0], t.Shape[1], t.Shape[2]
 		if len(t.Data) == 0 {
-			return nil, wrong("input %s has the shape %v, want that of a picture", t.Name, t.Shape)
+			return nil, newRequestError("input %s has the shape %v, want that of a picture", t.Name, t.Shape)
 		}
 		p.pixels = p.n * p.height * p.width
 	} else if err := p.measure(t.Shape); err != nil {
 		return nil, err
 	}
 	if batch := spec.Shape[0]; batch >= 0 && p.n != batch {
-		return nil, wrong("input %s has %d pictures, and the model takes %d", t.Name, p.n, batch)
+		return nil, newRequestError("input %s has %d pictures, and the model takes %d", t.Name, p.n, batch)
 	}
 	p.shape = to.Shape(p.n, p.height, p.width)
 	return p, nil
 }
 
-// within says whether a shape is one of those that a spec allows.
-func within(shape, spec []int) bool {
+// fitsSpec says whether a shape is one of those that a spec allows.
+func fitsSpec(shape, spec []int) bool {
 	return slices.EqualFunc(shape, spec, func(n, allowed int) bool { return allowed < 0 || n == allowed })
 }
 
 // measure looks at the sizes of files.
 func (p *pictures) measure(shape []int) error {
 	if p.n = len(p.files); p.n == 0 {
-		return wrong("input %s has the shape %v, and no picture", p.name, shape)
+		return newRequestError("input %s has the shape %v, and no picture", p.name, shape)
 	}
 	for i, file := range p.files {
 		h, w, err := images.Size(file)
 		if err != nil {
-			return wrong("input %s, picture %d of %d bytes: %w", p.name, i, len(file), err)
+			return newRequestError("input %s, picture %d of %d bytes: %w", p.name, i, len(file), err)
 		}
 		if open := p.to.Height == 0 || p.to.Width == 0; open && i > 0 && (h != p.height || w != p.width) {
-			return wrong("input %s takes pictures of any size, but all of one: picture 0 has %d x %d pixels, picture %d has %d x %d", p.name, p.width, p.height, i, w, h)
+			return newRequestError("input %s takes pictures of any size, but all of one: picture 0 has %d x %d pixels, picture %d has %d x %d", p.name, p.width, p.height, i, w, h)
 		}
 		p.height, p.width = h, w
 		p.pixels += h * w
@@ -127,8 +127,8 @@ func (p *pictures) measure(shape []int) error {
 	return nil
 }
 
-// bytes is the size of the input; math.MaxInt if it is more.
-func (p *pictures) bytes() int {
+// inputBytes is the size of the input; math.MaxInt if it is more.
+func (p *pictures) inputBytes() int {
 	each := p.to.Bytes(p.height, p.width)
 	if each > math.MaxInt/p.n {
 		return math.MaxInt
@@ -136,8 +136,8 @@ func (p *pictures) bytes() int {
 	return p.n * each
 }
 
-// write makes the input.
-func (p *pictures) write(ended func() error) ([]byte, error) {
+// writeInput makes the input.
+func (p *pictures) writeInput(ended func() error) ([]byte, error) {
 	each := p.to.Bytes(p.height, p.width)
 	out := make([]byte, p.n*each)
 	for i := range p.n {
@@ -151,7 +151,7 @@ func (p *pictures) write(ended func() error) ([]byte, error) {
 		} else {
 			var err error
 			if picture, err = images.Decode(p.files[i]); err != nil {
-				return nil, wrong("input %s, picture %d of %d bytes: %w", p.name, i, len(p.files[i]), err)
+				return nil, newRequestError("input %s, picture %d of %d bytes: %w", p.name, i, len(p.files[i]), err)
 			}
 		}
 		p.to.Write(out[i*each:][:each], picture)
@@ -159,27 +159,27 @@ func (p *pictures) write(ended func() error) ([]byte, error) {
 	return out, nil
 }
 
-// made makes the input of pictures when its turn has come, within the bounds on bytes.
-func (c *Call) made(p *pictures, left int) ([]byte, error) {
-	size := p.bytes()
+// makePictures makes the input of pictures when its turn has come, within the bounds on bytes.
+func (c *Call) makePictures(p *pictures, left int) ([]byte, error) {
+	size := p.inputBytes()
 	if size > left {
-		return nil, wrong("input %s: %d pictures become %s bytes; the tensors of a request may have %d, and %d of these are left", p.name, p.n, figure(size), c.s.cfg.MaxInputs, left)
+		return nil, newRequestError("input %s: %d pictures become %s bytes; the tensors of a request may have %d, and %d of these are left", p.name, p.n, figureText(size), c.s.cfg.MaxInputs, left)
 	}
 	var out []byte
-	err := c.s.turn(c.ctx, time.Duration(p.pixels)*pixelPace, func() error {
-		if err := c.hold(int64(size) + p.memory); err != nil {
+	err := c.s.runInTurn(c.ctx, time.Duration(p.pixels)*pixelPace, func() error {
+		if err := c.holdMemory(int64(size) + p.memory); err != nil {
 			return err
 		}
 		defer c.giveBack(p.memory) // what is made stays until the job has it
-		c.spent(int64(size) + p.memory)
+		c.countMemory(int64(size) + p.memory)
 		var err error
-		out, err = p.write(c.ended)
+		out, err = p.writeInput(c.ended)
 		return err
 	})
 	return out, err
 }
 
-func figure(n int) string {
+func figureText(n int) string {
 	if n == math.MaxInt {
 		return "more than " + fmt.Sprint(n)
 	}

@@ -30,7 +30,7 @@ func Group(tensors []Tensor) []Alike {
 	var groups []*group
 	byForm := map[string]*group{}
 	for _, t := range tensors {
-		before, after, n := cut(t.Name)
+		before, after, n := cutLayerNumber(t.Name)
 		key := fmt.Sprint(before, "\x00", after, "\x00", t.Type, t.Shape, n < 0)
 		g := byForm[key]
 		if g == nil {
@@ -52,8 +52,8 @@ func Group(tensors []Tensor) []Alike {
 	return list
 }
 
-// cut divides a name at a layer's number, which is negative where there is none.
-func cut(name string) (before, after string, n int) {
+// cutLayerNumber divides a name at a layer's number, which is negative where there is none.
+func cutLayerNumber(name string) (before, after string, n int) {
 	if at := number.FindStringIndex(name); at != nil {
 		if n, err := strconv.Atoi(name[at[0]+1 : at[1]-1]); err == nil {
 			return name[:at[0]+1], name[at[1]-1:], n

@@ -60,18 +60,18 @@ func Compare(ctx context.Context, a, b *Checkpoint, known *catalog.Catalog, prog
 			return nil, err
 		}
 	}
-	c.A, c.B = side(a, b), side(b, a)
-	c.Differences = differences(a, b)
-	a.describe()
-	b.describe()
+	c.A, c.B = newSide(a, b), newSide(b, a)
+	c.Differences = listDifferences(a, b)
+	a.describeChunks()
+	b.describeChunks()
 	if a.Refused == "" && b.Refused == "" {
-		c.Device = together(a, b)
+		c.Device = deviceTotals(a, b)
 	}
 	return c, nil
 }
 
-// ids are the contents of a checkpoint.
-func (m *Checkpoint) ids() map[weights.ID]bool {
+// contentIDs are the contents of a checkpoint.
+func (m *Checkpoint) contentIDs() map[weights.ID]bool {
 	ids := map[weights.ID]bool{}
 	for _, t := range m.Tensors {
 		ids[m.checkpoint.Alone(t.Name)] = true
@@ -79,8 +79,8 @@ func (m *Checkpoint) ids() map[weights.ID]bool {
 	return ids
 }
 
-func side(m, other *Checkpoint) Side {
-	s, there := Side{Path: m.Path, Tensors: len(m.Tensors), Bytes: m.Bytes}, other.ids()
+func newSide(m, other *Checkpoint) Side {
+	s, there := Side{Path: m.Path, Tensors: len(m.Tensors), Bytes: m.Bytes}, other.contentIDs()
 	for _, t := range m.Tensors {
 		if there[m.checkpoint.Alone(t.Name)] {
 			s.SharedTensors++
@@ -93,15 +93,15 @@ func side(m, other *Checkpoint) Side {
 	return s
 }
 
-// differences lists the tensors of a that b has not, and those of b that a has not.
-func differences(a, b *Checkpoint) []Difference {
+// listDifferences lists the tensors of a that b has not, and those of b that a has not.
+func listDifferences(a, b *Checkpoint) []Difference {
 	list := []Difference{}
-	inA, inB := a.ids(), b.ids()
+	inA, inB := a.contentIDs(), b.contentIDs()
 	for _, t := range a.Tensors {
 		if inB[a.checkpoint.Alone(t.Name)] {
 			continue
 		}
-		d := Difference{t, "a", b.why(t)}
+		d := Difference{t, "a", b.missingReason(t)}
 		if d.Why == "content" && !inA[b.checkpoint.Alone(t.Name)] {
 			d.In = "both"
 		}
@@ -111,7 +111,7 @@ func differences(a, b *Checkpoint) []Difference {
 		if inA[b.checkpoint.Alone(t.Name)] {
 			continue
 		}
-		d := Difference{t, "b", a.why(t)}
+		d := Difference{t, "b", a.missingReason(t)}
 		if d.Why == "content" && !inB[a.checkpoint.Alone(t.Name)] {
 			continue // it is listed above
 		}
@@ -120,8 +120,8 @@ func differences(a, b *Checkpoint) []Difference {
 	return list
 }
 
-// why says how m comes not to have a tensor.
-func (m *Checkpoint) why(t Tensor) string {
+// missingReason says how m comes not to have a tensor.
+func (m *Checkpoint) missingReason(t Tensor) string {
 	for _, own := range m.Tensors {
 		switch {
 		case own.Name != t.Name:
@@ -134,8 +134,8 @@ func (m *Checkpoint) why(t Tensor) string {
 	return "missing"
 }
 
-// together adds up the parts that a store would hold.
-func together(a, b *Checkpoint) *Device {
+// deviceTotals adds up the parts that a store would hold.
+func deviceTotals(a, b *Checkpoint) *Device {
 	d := &Device{Differ: []string{}}
 	held, chunks := map[store.Key]bool{}, map[store.Key]bool{}
 	count := func(infos []store.Info) (sum int64) {

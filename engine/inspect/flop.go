@@ -2,9 +2,9 @@ package inspect
 
 import "github.com/prefillonly/prefillonly/engine/dnn/graph"
 
-// flop is how many floating-point operations a specialised graph takes: of what multiplies and adds, two for each
+// graphFLOP is how many floating-point operations a specialised graph takes: of what multiplies and adds, two for each
 // weight of an output; of other operations one for each element of their outputs. 0: shapes are not known.
-func flop(g *graph.Graph) int64 {
+func graphFLOP(g *graph.Graph) int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {
 		f, ok := nodeFLOP(n)
@@ -20,7 +20,7 @@ func nodeFLOP(n *graph.Node) (int64, bool) {
 	if subs := n.Subgraphs(); len(subs) > 0 {
 		most := int64(0)
 		for _, sub := range subs {
-			most = max(most, flop(sub))
+			most = max(most, graphFLOP(sub))
 		}
 		return most, true
 	}
@@ -32,20 +32,20 @@ func nodeFLOP(n *graph.Node) (int64, bool) {
 	out := int64(0)
 	for _, v := range n.Out {
 		if v != nil && v.Known() {
-			out += elements(v.Shape)
+			out += elementCount(v.Shape)
 		}
 	}
 	switch n.Op {
 	case "Conv": // weights are [out, in/groups, kernel...]
-		return 2 * out * elements(n.In[1].Shape[1:]), true
+		return 2 * out * elementCount(n.In[1].Shape[1:]), true
 	case "ConvTranspose": // weights are [in, out/groups, kernel...]
-		return 2 * elements(n.In[0].Shape) * elements(n.In[1].Shape[1:]), true
+		return 2 * elementCount(n.In[0].Shape) * elementCount(n.In[1].Shape[1:]), true
 	case "MatMul":
 		return 2 * out * int64(n.In[0].Shape[n.In[0].Rank-1]), true
 	case "Gemm":
 		return 2 * out * int64(n.In[0].Shape[1-graph.Attr(n, "transA", int64(0))]), true
 	case "GRU", "LSTM", "RNN": // weights are [directions, gates*hidden, in or hidden], for each element of a sequence
-		return 2 * elements(n.In[0].Shape[:2]) * (elements(n.In[1].Shape) + elements(n.In[2].Shape)), true
+		return 2 * elementCount(n.In[0].Shape[:2]) * (elementCount(n.In[1].Shape) + elementCount(n.In[2].Shape)), true
 	case "AveragePool", "LpPool", "MaxPool":
 		for _, k := range graph.Attr(n, "kernel_shape", []int64{}) {
 			out *= k
@@ -54,4 +54,4 @@ func nodeFLOP(n *graph.Node) (int64, bool) {
 	return out, true
 }
 
-func elements(shape []int) int64 { return int64(graph.Elements(shape)) }
+func elementCount(shape []int) int64 { return int64(graph.Elements(shape)) }

@@ -68,7 +68,7 @@ func OpenCheckpoint(dir string) (*Checkpoint, error) {
 		m.Bytes += e.Bytes
 		m.Types[e.Type] += e.Bytes
 	}
-	m.describe()
+	m.describeChunks()
 	return m, nil
 }
 
@@ -90,8 +90,8 @@ func (m *Checkpoint) open() (interface{ Chunks() []store.Info }, error) {
 	return model.Open(m.config, m.checkpoint, st, model.Options{})
 }
 
-// describe lists the chunks, by what is known now of the tensors' content.
-func (m *Checkpoint) describe() {
+// describeChunks lists the chunks, by what is known now of the tensors' content.
+func (m *Checkpoint) describeChunks() {
 	opened, err := m.open()
 	if err == nil {
 		_, err = checkpoint.Open(m.Path, filepath.Base(m.Path), checkpoint.Overrides{})

@@ -54,8 +54,8 @@ func OpenNetwork(path string) (*Network, error) {
 	defer m.Close()
 	n := &Network{Path: path, Producer: m.Producer, Opset: m.Opset, Files: len(m.Files()), Types: map[string]int64{}}
 	n.count(m)
-	n.Inputs = ports(m.Graph.Inputs)
-	if err := mapped.Guard(func() error { n.specialize(m.Graph); return nil }); err != nil {
+	n.Inputs = portsOf(m.Graph.Inputs)
+	if err := mapped.Guard(func() error { n.specializeGraph(m.Graph); return nil }); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -64,14 +64,14 @@ func OpenNetwork(path string) (*Network, error) {
 // count lists operations and constants.
 func (n *Network) count(m *onnx.Model) {
 	nodes := map[string]int{}
-	n.walk(m, m.Graph, nodes, map[*graph.Value]bool{})
+	n.walkGraph(m, m.Graph, nodes, map[*graph.Value]bool{})
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		_, known := ops.Lookup(name)
 		n.Operations = append(n.Operations, Operation{name, nodes[name], known})
 	}
 }
 
-func (n *Network) walk(m *onnx.Model, g *graph.Graph, nodes map[string]int, seen map[*graph.Value]bool) {
+func (n *Network) walkGraph(m *onnx.Model, g *graph.Graph, nodes map[string]int, seen map[*graph.Value]bool) {
 	for _, node := range g.Nodes {
 		nodes[node.Op]++
 		for _, v := range node.In {
@@ -84,7 +84,7 @@ func (n *Network) walk(m *onnx.Model, g *graph.Graph, nodes map[string]int, seen
 			}
 		}
 		for _, sub := range node.Subgraphs() {
-			n.walk(m, sub, nodes, seen)
+			n.walkGraph(m, sub, nodes, seen)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func fileOf(m *onnx.Model, t *graph.Tensor) string {
 	return filepath.Base(m.Path)
 }
 
-func ports(values []*graph.Value) []Port {
+func portsOf(values []*graph.Value) []Port {
 	out := make([]Port, len(values))
 	for i, v := range values {
 		out[i] = Port{Name: v.Name, Shape: v.Shape, Dims: v.Dims}
@@ -110,29 +110,29 @@ func ports(values []*graph.Value) []Port {
 	return out
 }
 
-// specialize finds out what the network makes of its inputs, and of more frames than one.
-func (n *Network) specialize(g *graph.Graph) {
+// specializeGraph finds out what the network makes of its inputs, and of more frames than one.
+func (n *Network) specializeGraph(g *graph.Graph) {
 	asItIs, err := specialize.Run(g, nil)
 	if err != nil {
-		n.Refused, n.Outputs = err.Error(), ports(g.Outputs)
+		n.Refused, n.Outputs = err.Error(), portsOf(g.Outputs)
 		return
 	}
 	for i, v := range asItIs.Outputs {
 		if v.Rank < 0 {
 			v = g.Outputs[i] // as the file says
 		}
-		n.Outputs = append(n.Outputs, ports([]*graph.Value{v})...)
+		n.Outputs = append(n.Outputs, portsOf([]*graph.Value{v})...)
 	}
-	if _, err := specialize.Run(g, frames(g, 2)); err != nil {
+	if _, err := specialize.Run(g, frameShapes(g, 2)); err != nil {
 		n.OneFrame = err.Error()
 	}
-	if one, err := specialize.Run(g, frames(g, 1)); err == nil {
-		n.FLOP = flop(one)
+	if one, err := specialize.Run(g, frameShapes(g, 1)); err == nil {
+		n.FLOP = graphFLOP(one)
 	}
 }
 
-// frames are shapes of inputs for so many frames: along the first dimension, where that is open or 1.
-func frames(g *graph.Graph, count int) map[string][]int {
+// frameShapes are shapes of inputs for so many frames: along the first dimension, where that is open or 1.
+func frameShapes(g *graph.Graph, count int) map[string][]int {
 	shapes := map[string][]int{}
 	for _, v := range g.Inputs {
 		if v.Rank > 0 && (v.Shape[0] < 0 || v.Shape[0] == 1) {

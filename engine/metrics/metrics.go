@@ -33,8 +33,8 @@ type Config struct {
 // atOnce is how many models have their figures, which are 0, before their first request.
 const atOnce = 16
 
-// first are the models that do.
-func (c *Config) first() []string {
+// firstModels are the models that do.
+func (c *Config) firstModels() []string {
 	if len(c.Models) > atOnce {
 		return nil
 	}
@@ -68,7 +68,7 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	if len(cfg.Models) == 1 {
 		whole = withLabel(labels, "model_name", cfg.Models[0])
 	}
-	all := append(sources(cfg.Socket, append(slices.Clone(cfg.Siblings), cfg.Video)...), own, server)
+	all := append(newSources(cfg.Socket, append(slices.Clone(cfg.Siblings), cfg.Video)...), own, server)
 	m := &Metrics{
 		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{EnableOpenMetrics: true}),
 		requests: newRequestVectors(registry, labels),
@@ -79,12 +79,12 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	beyond := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: rejections, Help: rejectionsHelp, ConstLabels: withLabel(whole, "reason", "max_open_jobs")},
 		func() float64 { _, n := pool.Jobs(); return float64(n) })
 	registry.MustRegister(m.refused, open, beyond)
-	server.MustRegister(newModelCollector(pool, labels, cfg.first()), newPoolCollector(pool, whole), newDeviceCollector(pool))
+	server.MustRegister(newModelCollector(pool, labels, cfg.firstModels()), newPoolCollector(pool, whole), newDeviceCollector(pool))
 	registerConnections(registry, whole, connections)
 	if cfg.Spans != nil {
 		registerSpans(registry, labels, cfg.Spans)
 	}
-	for _, model := range cfg.first() {
+	for _, model := range cfg.firstModels() {
 		m.Of(model)
 	}
 	return m
@@ -98,7 +98,7 @@ func (m *Metrics) Of(model string) *Requests {
 	if r, found := m.models.Load(model); found {
 		return r.(*Requests)
 	}
-	r, _ := m.models.LoadOrStore(model, m.requests.of(model))
+	r, _ := m.models.LoadOrStore(model, m.requests.forModel(model))
 	return r.(*Requests)
 }
 

@@ -143,17 +143,17 @@ func (c *modelCollector) Collect(out chan<- prometheus.Metric) {
 	told := map[string]bool{}
 	for i := range state.Stats {
 		told[state.Stats[i].Model] = true
-		c.collect(out, state, &state.Stats[i])
+		c.collectModel(out, state, &state.Stats[i])
 	}
 	for _, name := range c.first {
 		if !told[name] {
-			c.collect(out, state, &wire.ModelStats{Model: name})
+			c.collectModel(out, state, &wire.ModelStats{Model: name})
 		}
 	}
 }
 
-// collect publishes what there is of a model that has had a job.
-func (c *modelCollector) collect(out chan<- prometheus.Metric, state *client.State, stats *wire.ModelStats) {
+// collectModel publishes what there is of a model that has had a job.
+func (c *modelCollector) collectModel(out chan<- prometheus.Metric, state *client.State, stats *wire.ModelStats) {
 	served, m := state.Models[stats.Model], modelState{stats, c.pool.JobsOf(stats.Model)}
 	for _, f := range c.figures {
 		out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(m), stats.Model)

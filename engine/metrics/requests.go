@@ -82,7 +82,7 @@ func newHistogram(registry prometheus.Registerer, labels prometheus.Labels, name
 	return h
 }
 
-func (v *requestVectors) of(model string) *Requests {
+func (v *requestVectors) forModel(model string) *Requests {
 	r := &Requests{
 		promptTokens: v.promptTokens.WithLabelValues(model), generationTokens: v.generationTokens.WithLabelValues(model),
 		cachedTokens: v.cachedTokens.WithLabelValues(model), finished: map[string]prometheus.Counter{},
@@ -92,7 +92,7 @@ func (v *requestVectors) of(model string) *Requests {
 		promptLength: v.promptLength.WithLabelValues(model), computedLength: v.computedLength.WithLabelValues(model),
 		outputLength: v.outputLength.WithLabelValues(model), maxTokens: v.maxTokens.WithLabelValues(model), n: v.n.WithLabelValues(model),
 		failed:  v.failed.WithLabelValues(model),
-		tensors: sync.OnceValue(func() *tensorRequests { return v.tensors.of(model) }),
+		tensors: sync.OnceValue(func() *tensorRequests { return v.tensors.forModel(model) }),
 	}
 	r.Between = func(d time.Duration) { r.betweenTokens.Observe(d.Seconds()) }
 	for _, reason := range []string{"stop", "length", "abort", "error"} {
@@ -116,13 +116,13 @@ func (r *Requests) Answered(arrived time.Time, c *completion.Record, trace strin
 	r.promptTokens.Add(float64(c.PromptTokens))
 	r.generationTokens.Add(float64(c.CompletionTokens))
 	r.cachedTokens.Add(float64(c.CachedTokens))
-	r.e2e.observe(time.Since(arrived), trace)
-	r.firstToken.observe(c.FirstToken.Sub(arrived), trace)
+	r.e2e.observeDuration(time.Since(arrived), trace)
+	r.firstToken.observeDuration(c.FirstToken.Sub(arrived), trace)
 	decode := c.LastToken.Sub(c.FirstToken)
-	r.queue.observe(c.Queued, trace)
-	r.inference.observe(c.Prefilled+decode, trace)
-	r.prefill.observe(c.Prefilled, trace)
-	r.decode.observe(decode, trace)
+	r.queue.observeDuration(c.Queued, trace)
+	r.inference.observeDuration(c.Prefilled+decode, trace)
+	r.prefill.observeDuration(c.Prefilled, trace)
+	r.decode.observeDuration(decode, trace)
 	r.promptLength.Observe(float64(c.PromptTokens))
 	r.computedLength.Observe(float64(c.PromptTokens - c.CachedTokens))
 	r.outputLength.Observe(float64(c.CompletionTokens))

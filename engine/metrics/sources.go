@@ -30,8 +30,8 @@ func newSource(socket string) *source {
 	return &source{http.Client{Timeout: sourceTimeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
-// sources are the processes at sockets, but for the one at own and those without one.
-func sources(own string, sockets ...string) (all prometheus.Gatherers) {
+// newSources are the processes at sockets, but for the one at own and those without one.
+func newSources(own string, sockets ...string) (all prometheus.Gatherers) {
 	for _, socket := range sockets {
 		if socket != own && socket != "" {
 			all = append(all, newSource(socket))

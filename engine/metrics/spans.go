@@ -35,8 +35,8 @@ func newLatency(of prometheus.Observer) latency {
 	return latency{of, make([]atomic.Int64, len(secondsBuckets)+1)}
 }
 
-// observe adds a figure of a trace, which may be empty.
-func (l latency) observe(took time.Duration, trace string) {
+// observeDuration adds a figure of a trace, which may be empty.
+func (l latency) observeDuration(took time.Duration, trace string) {
 	seconds := took.Seconds()
 	if trace != "" {
 		bucket, _ := slices.BinarySearch(secondsBuckets, seconds)

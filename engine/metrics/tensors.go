@@ -34,7 +34,7 @@ func newTensorVectors(registry prometheus.Registerer, labels prometheus.Labels) 
 	}
 }
 
-func (v *tensorVectors) of(model string) *tensorRequests {
+func (v *tensorVectors) forModel(model string) *tensorRequests {
 	return &tensorRequests{frames: v.frames.WithLabelValues(model), prepare: v.prepare.WithLabelValues(model), answer: v.answer.WithLabelValues(model)}
 }
 
@@ -43,9 +43,9 @@ func (r *Requests) Inferred(arrived time.Time, c *inference.Record, trace string
 	t := r.tensors()
 	t.last.Store(time.Now().UnixMilli())
 	r.finished["stop"].Inc()
-	r.e2e.observe(time.Since(arrived), trace)
-	r.queue.observe(c.Queued, trace)
-	r.inference.observe(c.Running, trace)
+	r.e2e.observeDuration(time.Since(arrived), trace)
+	r.queue.observeDuration(c.Queued, trace)
+	r.inference.observeDuration(c.Running, trace)
 	t.frames.Add(c.Frames)
 	t.prepare.Observe(c.Prepared.Seconds())
 	t.answer.Observe(c.Written.Seconds())
@@ -59,14 +59,14 @@ func (r *Requests) Statistics(name, version string) oip.ModelStatistics {
 	return oip.ModelStatistics{
 		Name: name, Version: version, LastInference: t.last.Load(), InferenceCount: uint64(frames.GetCounter().GetValue()), Batch: []struct{}{},
 		Inference: oip.InferenceStats{
-			Success: total(r.e2e.Observer), Fail: total(r.failed), Queue: total(r.queue.Observer),
-			ComputeInput: total(t.prepare), ComputeInfer: total(r.inference.Observer), ComputeOutput: total(t.answer),
+			Success: readHistogram(r.e2e.Observer), Fail: readHistogram(r.failed), Queue: readHistogram(r.queue.Observer),
+			ComputeInput: readHistogram(t.prepare), ComputeInfer: readHistogram(r.inference.Observer), ComputeOutput: readHistogram(t.answer),
 		},
 	}
 }
 
-// total reads a histogram of seconds.
-func total(of prometheus.Observer) oip.Duration {
+// readHistogram reads a histogram of seconds.
+func readHistogram(of prometheus.Observer) oip.Duration {
 	var m dto.Metric
 	_ = of.(prometheus.Metric).Write(&m) // of a histogram it does not fail
 	h := m.GetHistogram()

@@ -17,13 +17,13 @@ type Totals struct {
 
 // Totals are those of the frontends on the port, by a name of each. One that does not tell them in time is left out.
 func (m *Metrics) Totals() map[string]Totals {
-	all := map[string]Totals{m.cfg.Socket: totals(m.own)}
+	all := map[string]Totals{m.cfg.Socket: readTotals(m.own)}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for _, socket := range slices.Compact(slices.Sorted(slices.Values(m.cfg.Siblings))) {
-		for _, sibling := range sources(m.cfg.Socket, socket) {
+		for _, sibling := range newSources(m.cfg.Socket, socket) {
 			group.Go(func() { // ends within sourceTimeout
-				t := totals(sibling)
+				t := readTotals(sibling)
 				mu.Lock()
 				defer mu.Unlock()
 				if t.Latency != nil {
@@ -36,8 +36,8 @@ func (m *Metrics) Totals() map[string]Totals {
 	return all
 }
 
-// totals reads them; what tells nothing has no Latency.
-func totals(g prometheus.Gatherer) Totals {
+// readTotals reads them; what tells nothing has no Latency.
+func readTotals(g prometheus.Gatherer) Totals {
 	var t Totals
 	families, _ := g.Gather() // what cannot be read is 0
 	if len(families) > 0 {
@@ -47,7 +47,7 @@ func totals(g prometheus.Gatherer) Totals {
 		switch family.GetName() {
 		case "vllm:e2e_request_latency_seconds":
 			for _, one := range family.Metric {
-				t.add(one.GetHistogram())
+				t.addHistogram(one.GetHistogram())
 			}
 		case "prefillonly:refused_requests_total":
 			for _, one := range family.Metric {
@@ -58,7 +58,7 @@ func totals(g prometheus.Gatherer) Totals {
 	return t
 }
 
-func (t *Totals) add(h *dto.Histogram) {
+func (t *Totals) addHistogram(h *dto.Histogram) {
 	n := float64(h.GetSampleCount())
 	t.Answered += n
 	for _, b := range h.Bucket {

@@ -19,8 +19,8 @@ type question struct {
 	ids    []engine.TokenID // columns of the logits, sorted; nil for the whole vocabulary
 }
 
-// questions lists those of an item, in the order of their rows.
-func (it *item) questions(vocab int) []question {
+// listQuestions lists those of an item, in the order of their rows.
+func (it *item) listQuestions(vocab int) []question {
 	all := make([]question, 0, it.rows-it.asked)
 	for at := it.asked; at < it.rows; at++ {
 		q := question{it: it, row: it.row + at}
@@ -34,8 +34,8 @@ func (it *item) questions(vocab int) []question {
 	return all
 }
 
-// follows says that the question's row comes behind the other's in the same item.
-func (q question) follows(other question) bool { return q.it == other.it && q.row == other.row+1 }
+// isRowAfter says that the question's row comes behind the other's in the same item.
+func (q question) isRowAfter(other question) bool { return q.it == other.it && q.row == other.row+1 }
 
 // gathered is the share of a vocabulary, in percent, up to which the LM head computes the allowed tokens alone. Beyond it
 // little is saved, and rows of any asks go through the whole head together.
@@ -49,24 +49,24 @@ func columnsOf(allowed engine.TokenSet, vocab int) []engine.TokenID {
 	return allowed.IDs()
 }
 
-// like says that both questions are answered in the same way.
-func (q question) like(other question) bool {
-	return q.pooled() == other.pooled() && slices.Equal(q.ids, other.ids)
+// isSameKind says that both questions are answered in the same way.
+func (q question) isSameKind(other question) bool {
+	return q.isPooled() == other.isPooled() && slices.Equal(q.ids, other.ids)
 }
 
-// ask answers questions that are alike.
-func (p *Pass) ask(x kernels.Mat, all []question) error {
-	if all[0].pooled() {
-		return p.pool(x, all)
+// answerAlike answers questions that are alike.
+func (p *Pass) answerAlike(x kernels.Mat, all []question) error {
+	if all[0].isPooled() {
+		return p.poolRows(x, all)
 	}
-	return p.head(x, all)
+	return p.answerLogits(x, all)
 }
 
-// head answers questions of equal columns. Rows of logits leave the device one by one, as many at a
+// answerLogits answers questions of equal columns. Rows of logits leave the device one by one, as many at a
 // time as there are processors to normalise them.
-func (p *Pass) head(x kernels.Mat, all []question) error {
+func (p *Pass) answerLogits(x kernels.Mat, all []question) error {
 	m, ids := p.m, all[0].ids
-	out := columns(m.work.logits.Slice(0, len(all)), 0, m.spec.Vocab)
+	out := viewColumns(m.work.logits.Slice(0, len(all)), 0, m.spec.Vocab)
 	if ids != nil {
 		out.Cols = len(ids)
 	}
@@ -83,7 +83,7 @@ func (p *Pass) head(x kernels.Mat, all []question) error {
 		}
 		var wg sync.WaitGroup
 		for i, q := range all[:n] {
-			wg.Go(func() { replies[i] = q.reply(m.work.rowsOnHost[i][:out.Cols]) }) // ends with its row
+			wg.Go(func() { replies[i] = q.replyFromLogits(m.work.rowsOnHost[i][:out.Cols]) }) // ends with its row
 		}
 		wg.Wait()
 		for i, q := range all[:n] {
@@ -106,7 +106,7 @@ type reply struct {
 	err    *engine.Error
 }
 
-func (q question) reply(logits []float32) reply {
+func (q question) replyFromLogits(logits []float32) reply {
 	if q.prompt == 0 {
 		answer, err := sampling.Choose(logits, q.ids, &q.it.Ask, q.it.Draw, q.it.Generated())
 		return reply{answer: answer, err: err}

@@ -203,7 +203,7 @@ func processorTime(b *testing.B) time.Duration {
 // writeRandom writes a checkpoint of Qwen2.5-0.5B's shape, which differs from others in layer 11 alone.
 func writeRandom(b *testing.B, dir string, variant int) {
 	b.Helper()
-	m, err := describe(qwen05B(), ref.New(), Options{})
+	m, err := describeModel(qwen05B(), ref.New(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func TestPausedPassesKeepTheirBits(t *testing.T) {
 					continue
 				}
 				done := toBoundary(t, p)
-				if p.asks() {
+				if p.hasQuestions() {
 					paused++
 				}
 				if done && !reflect.DeepEqual(resultsOf(p)[0], want[i]) {

@@ -73,7 +73,7 @@ func (m *Model) Save(copies []wire.Copy) error {
 	if err := m.checkCopies(copies); err != nil {
 		return err
 	}
-	for _, r := range runs(copies) {
+	for _, r := range mergePageRuns(copies) {
 		m.host.offloader.Save(m.copyOf(r, 0, m.pageBytes()))
 	}
 	m.host.last = m.host.offloader.Mark()
@@ -83,7 +83,7 @@ func (m *Model) Save(copies []wire.Copy) error {
 // loadPages enqueues the loads, layer by layer, and returns the marks of the layers: the copies of one
 // go on while those before it are computed.
 func (m *Model) loadPages(copies []wire.Copy) []uint64 {
-	marks, together := make([]uint64, m.spec.Layers), runs(copies)
+	marks, together := make([]uint64, m.spec.Layers), mergePageRuns(copies)
 	for layer := range marks {
 		for _, r := range together {
 			m.host.offloader.Load(m.copyOf(r, int64(layer)*m.pages.bytes, m.pages.bytes))
@@ -122,9 +122,9 @@ func (m *Model) copyOf(r pageRun, off, bytes int64) kernels.HostCopy {
 	}
 }
 
-// runs puts neighbours together, ascending or descending in both memories: a copy of many pieces
+// mergePageRuns puts neighbours together, ascending or descending in both memories: a copy of many pieces
 // takes less time to enqueue than many copies.
-func runs(copies []wire.Copy) []pageRun {
+func mergePageRuns(copies []wire.Copy) []pageRun {
 	var list []pageRun
 	step := 0 // of the last run; 0: it has one page
 	for i, c := range copies {

@@ -32,7 +32,7 @@ func TestInt8HeadMemory(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b kernels.Backend) {
 		planned := scratchOf{b, map[int]kernels.LargestCodes{}}
 		config, _ := goldenSource(t, "llama3-int8-head")
-		m, err := describe(config, planned, Options{})
+		m, err := describeModel(config, planned, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

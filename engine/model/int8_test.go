@@ -125,7 +125,7 @@ func TestInt8Plan(t *testing.T) {
 			if weightsAlone {
 				weightOnly(&config)
 			}
-			m, err := describe(config, ref.New(), Options{})
+			m, err := describeModel(config, ref.New(), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,15 +29,15 @@ type lastLayer struct {
 // parts become fields of the model.
 func (m *Model) weightChunks() []store.Chunk {
 	s := &m.spec
-	table := m.part("table", set(&m.table), tensor(s.Embedding(), s.Vocab, s.Hidden))
+	table := m.tensorPart("table", setField(&m.table), newTensor(s.Embedding(), s.Vocab, s.Hidden))
 	if s.Tied && !s.VectorsOnly {
-		table.Set = both(set(&m.table), set(&m.head))
+		table.Set = setBoth(setField(&m.table), setField(&m.head))
 	}
 	list := []store.Chunk{{Name: "embedding", Parts: []store.Part{table}}}
 	for i := range s.Layers {
 		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
 	}
-	last := append(m.headParts(), m.normPart(tensor(s.Norm(), s.Hidden)), m.ropePart())
+	last := append(m.headParts(), m.normPart(newTensor(s.Norm(), s.Hidden)), m.ropePart())
 	if !s.Tied && !s.VectorsOnly {
 		last = append(last, m.lmHeadPart())
 	}
@@ -53,41 +53,41 @@ func (m *Model) layerParts(i int) []store.Part {
 		l = &m.layers[i]
 	}
 	parts := []store.Part{
-		m.part("vector", set(&l.attnNorm), tensor(name+"input_layernorm.weight", s.Hidden)),
-		m.matrix("output", set(&l.out), out, s.OutBias),
-		m.part("vector", set(&l.mlpNorm), tensor(name+"post_attention_layernorm.weight", s.Hidden)),
-		m.matrix("gated", set(&l.gated), gateUp, false),
-		m.matrix("output", set(&l.down), down, false),
+		m.tensorPart("vector", setField(&l.attnNorm), newTensor(name+"input_layernorm.weight", s.Hidden)),
+		m.matrixPart("output", setField(&l.out), out, s.OutBias),
+		m.tensorPart("vector", setField(&l.mlpNorm), newTensor(name+"post_attention_layernorm.weight", s.Hidden)),
+		m.matrixPart("gated", setField(&l.gated), gateUp, false),
+		m.matrixPart("output", setField(&l.down), down, false),
 	}
 	if s.QKNorm {
 		parts = append(parts,
-			m.part("vector", set(&l.qNorm), tensor(name+"self_attn.q_norm.weight", s.Heads.Dim)),
-			m.part("vector", set(&l.kNorm), tensor(name+"self_attn.k_norm.weight", s.Heads.Dim)))
+			m.tensorPart("vector", setField(&l.qNorm), newTensor(name+"self_attn.q_norm.weight", s.Heads.Dim)),
+			m.tensorPart("vector", setField(&l.kNorm), newTensor(name+"self_attn.k_norm.weight", s.Heads.Dim)))
 	}
 	if !last {
-		return append(parts, m.matrix("linear", set(&l.qkv), qkv, s.QKVBias))
+		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))
 	}
-	return append(parts, m.matrix("linear", set(&m.last.q), qkv[:1], s.QKVBias), m.matrix("linear", set(&m.last.kv), qkv[1:], s.QKVBias))
+	return append(parts, m.matrixPart("linear", setField(&m.last.q), qkv[:1], s.QKVBias), m.matrixPart("linear", setField(&m.last.kv), qkv[1:], s.QKVBias))
 }
 
-// set puts what a part has become into a field, or nothing.
-func set[T kernels.Held](field *T) func(kernels.Held) {
+// setField puts what a part has become into a field, or nothing.
+func setField[T kernels.Held](field *T) func(kernels.Held) {
 	return func(h kernels.Held) { *field, _ = h.(T) }
 }
 
-func both(a, b func(kernels.Held)) func(kernels.Held) {
+func setBoth(a, b func(kernels.Held)) func(kernels.Held) {
 	return func(h kernels.Held) {
 		a(h)
 		b(h)
 	}
 }
 
-func tensor(name string, shape ...int) store.Tensor {
+func newTensor(name string, shape ...int) store.Tensor {
 	return store.Tensor{Name: name, Shape: shape}
 }
 
-// part is what the backend makes of one tensor that is not a matrix of a layer.
-func (m *Model) part(kind string, set func(kernels.Held), t store.Tensor) store.Part {
+// tensorPart is what the backend makes of one tensor that is not a matrix of a layer.
+func (m *Model) tensorPart(kind string, set func(kernels.Held), t store.Tensor) store.Part {
 	p := store.Part{Kind: kind, Tensors: []store.Tensor{t}, Set: set}
 	if kind == "table" {
 		p.InPlace = true
@@ -126,7 +126,7 @@ func (m *Model) ofRank(bytes int64) int64 {
 // lmHeadPart is an LM head of its own. What is in codes has a layout of the backend's own.
 func (m *Model) lmHeadPart() store.Part {
 	s := &m.spec
-	p, scheme := m.part("table", set(&m.head), tensor(architecture.LMHead+".weight", s.Vocab, s.Hidden)), s.Scheme(architecture.LMHead)
+	p, scheme := m.tensorPart("table", setField(&m.head), newTensor(architecture.LMHead+".weight", s.Vocab, s.Hidden)), s.Scheme(architecture.LMHead)
 	if !scheme.Quantized() {
 		return p
 	}
@@ -150,23 +150,23 @@ func (m *Model) ropePart() store.Part {
 		Kind:  fmt.Sprintf("rope %d %v", positions, s.InvFreq),
 		Bytes: 4 * int64(s.Heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
 		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(s.InvFreq, 1, positions) },
-		Set:   set(&m.rope),
+		Set:   setField(&m.rope),
 	}
 }
 
-// matrix stacks linear layers, and their biases.
-func (m *Model) matrix(kind string, set func(kernels.Held), stack []architecture.Matrix, biased bool) store.Part {
+// matrixPart stacks linear layers, and their biases.
+func (m *Model) matrixPart(kind string, set func(kernels.Held), stack []architecture.Matrix, biased bool) store.Part {
 	p, weightOnly := store.Part{Kind: kind, Set: set}, m.spec.Scheme(stack[0].Name).WeightOnly
 	if weightOnly {
 		p.Kind += weightsAlone
 	}
 	for _, x := range stack {
-		p.Tensors = append(p.Tensors, tensor(x.Name+".weight", x.Rows, x.In))
+		p.Tensors = append(p.Tensors, newTensor(x.Name+".weight", x.Rows, x.In))
 		p.Bytes += m.ofRank(m.matrixBytes(x))
 	}
 	if biased {
 		for _, x := range stack {
-			p.Tensors = append(p.Tensors, tensor(x.Name+".bias", x.Rows))
+			p.Tensors = append(p.Tensors, newTensor(x.Name+".bias", x.Rows))
 			p.Bytes += m.ofRank(m.backend.ActType().Size() * int64(x.Rows))
 		}
 	}
@@ -187,8 +187,8 @@ func (m *Model) matrix(kind string, set func(kernels.Held), stack []architecture
 	return p
 }
 
-// find checks all tensors against the source's headers, and sets their sizes.
-func (m *Model) find(source Source, chunks []store.Chunk) error {
+// checkTensors checks all tensors against the source's headers, and sets their sizes.
+func (m *Model) checkTensors(source Source, chunks []store.Chunk) error {
 	for _, c := range chunks {
 		for i := range c.Parts {
 			for j := range c.Parts[i].Tensors {

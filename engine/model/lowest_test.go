@@ -34,7 +34,7 @@ func TestLowestPassStandsStillInsideLayers(t *testing.T) {
 		if !p.Boundary() {
 			t.Fatal("it cannot stand still")
 		}
-		if !done && !p.between() {
+		if !done && !p.isBetweenLayers() {
 			inside++
 			equalAnswers(t, "while a lowest pass stands still", answer(t, m, live), wantLive)
 		}
@@ -61,30 +61,30 @@ func TestLowestPassesShareScratchMemory(t *testing.T) {
 	s := scratch{bytes: 110}
 	refused := func(bytes int64, lowest bool) {
 		t.Helper()
-		if err := s.take(bytes, lowest); err == nil || err.Code != engine.CodeOverloaded {
+		if err := s.reserveBytes(bytes, lowest); err == nil || err.Code != engine.CodeOverloaded {
 			t.Errorf("%d bytes, lowest %t: %v", bytes, lowest, err)
 		}
 	}
 	for _, bytes := range []int64{70, 20} {
-		if err := s.take(bytes, false); err != nil {
+		if err := s.reserveBytes(bytes, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refused(41, true)
-	if err := s.take(40, true); err != nil {
+	if err := s.reserveBytes(40, true); err != nil {
 		t.Fatal(err)
 	}
 	refused(0, true)
 	refused(71, false)
-	s.give(70, false)
-	s.give(40, true)
-	if err := s.take(90, true); err != nil {
+	s.releaseBytes(70, false)
+	s.releaseBytes(40, true)
+	if err := s.reserveBytes(90, true); err != nil {
 		t.Fatal(err)
 	}
-	if at := s.at(1, 20, true); at.Off != 60 {
+	if at := s.kvBlock(1, 20, true); at.Off != 60 {
 		t.Errorf("the second of its blocks is at %d", at.Off)
 	}
-	s.give(90, true)
+	s.releaseBytes(90, true)
 
 	m := newModel(t, "qwen2", ref.New(), Options{MaxLen: 64, BlockTokens: 16, MaxItems: 4, SpareRows: 64, ChunkRows: 16})
 	item := wire.TokenItem{Tokens: goldenPrompt(16, m.spec.Vocab), Ask: engine.Ask{Top: 1}}

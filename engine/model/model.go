@@ -122,7 +122,7 @@ func New(config weights.Config, source Source, b kernels.Backend, opts Options) 
 // Open describes the model to a store, checked against the source's headers: it has no weights, pages or
 // working memory yet. The source must live as long as the model, and be closed by nobody else.
 func Open(config weights.Config, source Source, st *store.Store, opts Options) (*Model, error) {
-	m, err := describe(config, st.Backend(), opts)
+	m, err := describeModel(config, st.Backend(), opts)
 	if err == nil {
 		err = m.findTrunk(config, source)
 	}
@@ -130,7 +130,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 		return nil, err
 	}
 	chunks := m.weightChunks()
-	if err := m.find(source, chunks); err != nil {
+	if err := m.checkTensors(source, chunks); err != nil {
 		return nil, err
 	}
 	print, err := source.Fingerprint()
@@ -143,8 +143,8 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 	return m, source.Close()
 }
 
-// describe is a model of which the configuration alone is known.
-func describe(config weights.Config, b kernels.Backend, opts Options) (*Model, error) {
+// describeModel is a model of which the configuration alone is known.
+func describeModel(config weights.Config, b kernels.Backend, opts Options) (*Model, error) {
 	s, err := architecture.New(&config)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (m *Model) Ready() bool { return m.work.scratch != nil && m.weights.Ready()
 // Close frees all the model holds; it can be loaded again. Passes must be closed before.
 func (m *Model) Close() {
 	m.freeHost()
-	m.pages.free()
+	m.pages.freeBuffer()
 	if m.work = (workspace{}); m.own != nil {
 		m.own.Free()
 		m.own = nil

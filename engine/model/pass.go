@@ -85,13 +85,13 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		}
 		it.blocks = make([]kernels.KVBlock, m.blocksOf(in.Len()))
 		for b := len(in.Blocks); b < len(it.blocks); b++ {
-			it.blocks[b] = m.work.scratch.at(scratch, m.pages.bytes, p.lowest)
+			it.blocks[b] = m.work.scratch.kvBlock(scratch, m.pages.bytes, p.lowest)
 			scratch++
 		}
 		rows += it.rows
 		p.items = append(p.items, it)
 	}
-	if err := p.take(rows, scratch); err != nil {
+	if err := p.reserveChunks(rows, scratch); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -100,10 +100,10 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		return nil, err
 	}
 	for i := range p.items {
-		m.populate(p.items[i].Blocks)
+		m.populatePages(p.items[i].Blocks)
 	}
 	p.tail = p.newTail()
-	p.predict()
+	p.predictFLOPs()
 	return p, nil
 }
 
@@ -127,8 +127,8 @@ func (m *Model) blocksOf(tokens int) int {
 	return (tokens + m.opts.BlockTokens - 1) / m.opts.BlockTokens
 }
 
-// take reserves the residual stream, and cuts the pass into its chunks.
-func (p *Pass) take(rows, scratch int) error {
+// reserveChunks reserves the residual stream, and cuts the pass into its chunks.
+func (p *Pass) reserveChunks(rows, scratch int) error {
 	o, w := p.m.opts, &p.m.work
 	if rows > o.MaxLen {
 		return engine.Errorf(engine.CodeTooLong, "a pass of %d new tokens exceeds the limit of %d", rows, o.MaxLen)
@@ -137,21 +137,21 @@ func (p *Pass) take(rows, scratch int) error {
 		return engine.Errorf(engine.CodeTooLong, "a pass of %d items needs %d blocks of scratch memory, there are %d", len(p.items), scratch, have)
 	}
 	bytes := p.m.scratchBytes(scratch, p.lowest)
-	if err := w.scratch.take(bytes, p.lowest); err != nil {
+	if err := w.scratch.reserveBytes(bytes, p.lowest); err != nil {
 		return err
 	}
 	p.scratch = bytes
 	if rows == 0 {
 		return nil // all items were refused
 	}
-	p.per = o.evenly(rows)
+	p.per = o.evenChunkRows(rows)
 	slots, ok := w.residual.Take((rows + p.per - 1) / p.per)
 	if !ok {
 		return engine.Errorf(engine.CodeOverloaded, "a pass of %d new tokens does not fit beside the open passes, which leave %d rows", rows, w.residual.Left()*o.ChunkRows)
 	}
 	for i, slot := range slots {
 		p.spills = p.spills || w.residual.Spilled(slot)
-		p.chunks = append(p.chunks, p.part(w.residual.Place(slot, 0).Slice(0, min(p.per, rows-i*p.per)), slot, i*p.per))
+		p.chunks = append(p.chunks, p.newChunk(w.residual.Place(slot, 0).Slice(0, min(p.per, rows-i*p.per)), slot, i*p.per))
 	}
 	return nil
 }
@@ -218,20 +218,20 @@ func (m *Model) checkPart(in *wire.TokenItem) bool {
 	return n > 0 && n < m.opts.BlockTokens && n <= in.Cached && (in.Cached-n)%m.opts.BlockTokens == 0 && int64(in.Part.Block) < int64(m.pages.count)
 }
 
-// part is rows of the pass, from one on, that are in x. Segments share their item's list of blocks, so that a layer's
+// newChunk is rows of the pass, from one on, that are in x. Segments share their item's list of blocks, so that a layer's
 // addresses are written once.
-func (p *Pass) part(x kernels.Mat, slot int64, from int) chunk {
+func (p *Pass) newChunk(x kernels.Mat, slot int64, from int) chunk {
 	c := chunk{x: x, slot: slot}
 	for i := range p.items {
-		if seg, ok := p.items[i].segment(from, from+x.Rows); ok {
+		if seg, ok := p.items[i].rowSegment(from, from+x.Rows); ok {
 			c.segs, c.items = append(c.segs, seg), append(c.items, &p.items[i])
 		}
 	}
 	return c
 }
 
-// segment is the item's part of rows [from, to) of the pass.
-func (it *item) segment(from, to int) (kernels.Segment, bool) {
+// rowSegment is the item's part of rows [from, to) of the pass.
+func (it *item) rowSegment(from, to int) (kernels.Segment, bool) {
 	first, end := max(from, it.row), min(to, it.row+it.rows)
 	return kernels.Segment{
 		Row:    first - from,
@@ -247,12 +247,12 @@ func (p *Pass) Results() []wire.ItemResult { return p.results }
 // Close gives the pass's memory back, done or not. Blocks it was to fill are not valid unless it was
 // done.
 func (p *Pass) Close() {
-	p.unstage()
+	p.awaitStagedLoad()
 	for _, c := range p.chunks {
 		p.m.work.residual.Give(c.slot)
 	}
 	if p.scratch >= 0 {
-		p.m.work.scratch.give(p.scratch, p.lowest)
+		p.m.work.scratch.releaseBytes(p.scratch, p.lowest)
 	}
 	p.items, p.chunks, p.scratch = nil, nil, -1
 }

@@ -22,7 +22,7 @@ type Plan struct {
 // Predict is the plan of a model of which the configuration alone is there; its Weights count every
 // parameter in the backend's own type, or in FP8 where the checkpoint has that, which packing may exceed slightly.
 func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, error) {
-	m, err := describe(config, b, opts)
+	m, err := describeModel(config, b, opts)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -32,18 +32,18 @@ func Predict(config weights.Config, b kernels.Backend, opts Options) (Plan, erro
 			packed += p.Bytes
 		}
 	}
-	return m.plan(packed), nil
+	return m.planMemory(packed), nil
 }
 
 // Plan is the memory the model takes with all its weights, beside Block for each page. Its Weights are as
 // predicted for chunks that were never loaded.
 func (m *Model) Plan() Plan {
-	p := m.plan(m.weights.Bytes())
+	p := m.planMemory(m.weights.Bytes())
 	p.Stage = m.weights.Staged()
 	return p
 }
 
-func (m *Model) plan(packed int64) Plan {
+func (m *Model) planMemory(packed int64) Plan {
 	size := m.workSize()
 	return Plan{Weights: packed, Work: size.onDevice(), Block: m.pageBytes(), Host: size.streams.Host, size: size}
 }
@@ -51,17 +51,17 @@ func (m *Model) plan(packed int64) Plan {
 // Shared is the working memory of several models that share it, on the device and in host memory: as much
 // as NewWorkspace takes for their plans.
 func Shared(plans ...Plan) (work, host int64) {
-	size := largest(plans)
+	size := largestWorkSize(plans)
 	return size.onDevice(), size.streams.Host
 }
 
-// chunks is how many chunks hold so many rows.
-func (o Options) chunks(rows int) int { return (rows + o.ChunkRows - 1) / o.ChunkRows }
+// chunkCount is how many chunks hold so many rows.
+func (o Options) chunkCount(rows int) int { return (rows + o.ChunkRows - 1) / o.ChunkRows }
 
-// evenly is how many rows a chunk takes for so many rows to need the fewest chunks, without a short
+// evenChunkRows is how many rows a chunk takes for so many rows to need the fewest chunks, without a short
 // one left over: each reads all of a layer's weights. Multiples of 32 suit the kernels' tiles.
-func (o Options) evenly(rows int) int {
-	n := max(1, o.chunks(rows))
+func (o Options) evenChunkRows(rows int) int {
+	n := max(1, o.chunkCount(rows))
 	return min(o.ChunkRows, ((rows+n-1)/n+31)&^31)
 }
 

@@ -91,14 +91,14 @@ func TestChunksAreEven(t *testing.T) {
 	for _, limit := range []int{1, 17, 64, 512} {
 		o := Options{ChunkRows: limit}
 		for rows := 1; rows < 5*limit; rows++ {
-			per := o.evenly(rows)
+			per := o.evenChunkRows(rows)
 			n := (rows + per - 1) / per
-			if last := rows - (n-1)*per; per > limit || n != o.chunks(rows) || per-last > 32*n {
+			if last := rows - (n-1)*per; per > limit || n != o.chunkCount(rows) || per-last > 32*n {
 				t.Fatalf("%d rows go in %d chunks of %d and one of %d, the limit is %d", rows, n-1, per, last, limit)
 			}
 		}
 	}
-	if got := (Options{ChunkRows: 512}).evenly(520); got != 288 {
+	if got := (Options{ChunkRows: 512}).evenChunkRows(520); got != 288 {
 		t.Errorf("520 rows go in chunks of %d, want 288", got)
 	}
 }

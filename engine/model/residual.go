@@ -6,23 +6,23 @@ package model
 const GPURows = 16 << 10
 
 // residualSlots is enough for a longest pass and for SpareRows rows of others.
-func residualSlots(o Options) int { return o.chunks(o.MaxLen) + o.chunks(o.SpareRows) }
+func residualSlots(o Options) int { return o.chunkCount(o.MaxLen) + o.chunkCount(o.SpareRows) }
 
 // residentSlots is how many of these the device keeps.
 func residentSlots(o Options) int {
 	all := residualSlots(o)
-	if n := o.chunks(o.ResidentRows); o.ResidentRows > 0 && n+streamStages < all {
+	if n := o.chunkCount(o.ResidentRows); o.ResidentRows > 0 && n+streamStages < all {
 		return n
 	}
 	return all
 }
 
-// bring has the residual stream of the pass's i-th chunk on the device; those of a layer come one after the other.
+// ensureChunkOnDevice has the residual stream of the pass's i-th chunk on the device; those of a layer come one after the other.
 // Chunks in host memory are loaded one ahead (which comes first in the order of copies, so before the chunk at work
 // is saved). At the first layer there is nothing to load.
-func (p *Pass) bring(i int) {
+func (p *Pass) ensureChunkOnDevice(i int) {
 	if i == 0 {
-		p.stage(0)
+		p.stageNextChunk(0)
 	}
 	r, c := &p.m.work.residual, &p.chunks[i]
 	if !r.Spilled(c.slot) {
@@ -33,19 +33,19 @@ func (p *Pass) bring(i int) {
 	} else {
 		r.Await(c.loaded)
 	}
-	p.stage(i + 1)
+	p.stageNextChunk(i + 1)
 }
 
-// keep saves a chunk that has gone through a layer, if its place is in host memory and the layer changes it.
-func (p *Pass) keep(c *chunk, changed bool) {
+// saveChunk saves a chunk that has gone through a layer, if its place is in host memory and the layer changes it.
+func (p *Pass) saveChunk(c *chunk, changed bool) {
 	if r := &p.m.work.residual; r.Spilled(c.slot) && (changed || p.layer == 0) {
 		r.Save(c.slot, c.stage, c.x)
 	}
 }
 
-// stage gives the next chunk in host memory, from a chunk on, its place on the device and begins to
+// stageNextChunk gives the next chunk in host memory, from a chunk on, its place on the device and begins to
 // load it.
-func (p *Pass) stage(from int) {
+func (p *Pass) stageNextChunk(from int) {
 	r := &p.m.work.residual
 	for i := from; i < len(p.chunks); i++ {
 		c := &p.chunks[i]
@@ -61,10 +61,10 @@ func (p *Pass) stage(from int) {
 	}
 }
 
-// unstage waits for the load that a pass which is dropped inside a layer has begun: its place on the device
+// awaitStagedLoad waits for the load that a pass which is dropped inside a layer has begun: its place on the device
 // is the next pass's.
-func (p *Pass) unstage() {
-	if !p.between() {
+func (p *Pass) awaitStagedLoad() {
+	if !p.isBetweenLayers() {
 		p.m.work.residual.Settle()
 	}
 }

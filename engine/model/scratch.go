@@ -18,8 +18,8 @@ type scratch struct {
 	lent   bool    // there is a lowest pass
 }
 
-// take lends so many bytes to a pass that begins, or says why not.
-func (s *scratch) take(bytes int64, lowest bool) *engine.Error {
+// reserveBytes lends so many bytes to a pass that begins, or says why not.
+func (s *scratch) reserveBytes(bytes int64, lowest bool) *engine.Error {
 	beside := s.lowest
 	if lowest {
 		beside = 0
@@ -40,8 +40,8 @@ func (s *scratch) take(bytes int64, lowest bool) *engine.Error {
 	return nil
 }
 
-// give takes back what a pass had.
-func (s *scratch) give(bytes int64, lowest bool) {
+// releaseBytes takes back what a pass had.
+func (s *scratch) releaseBytes(bytes int64, lowest bool) {
 	if lowest {
 		s.lent, s.lowest = false, 0
 		return
@@ -50,8 +50,8 @@ func (s *scratch) give(bytes int64, lowest bool) {
 	s.open = slices.Delete(s.open, at, at+1)
 }
 
-// at is where the i-th block of a pass is.
-func (s *scratch) at(i int, block int64, lowest bool) kernels.KVBlock {
+// kvBlock is where the i-th block of a pass is.
+func (s *scratch) kvBlock(i int, block int64, lowest bool) kernels.KVBlock {
 	if lowest {
 		i = int(s.bytes/block) - 1 - i
 	}

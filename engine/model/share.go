@@ -6,14 +6,14 @@ type progress struct{ done, whole float64 }
 
 // Share is how much of the pass is done.
 func (p *Pass) Share() float64 {
-	if p.done() {
+	if p.isDone() {
 		return 1
 	}
 	return min(p.progress.done/max(p.progress.whole, 1), 1-1e-9)
 }
 
-// predict counts what the pass is to compute.
-func (p *Pass) predict() {
+// predictFLOPs counts what the pass is to compute.
+func (p *Pass) predictFLOPs() {
 	s, last := &p.m.spec, p.m.spec.Layers-1
 	layers := map[int]float64{} // by window
 	for i, window := range s.Windows[:last] {
@@ -47,7 +47,7 @@ func (p *Pass) headFLOPs(asked []question) (sum float64) {
 	for _, q := range asked {
 		columns := s.Columns()
 		switch {
-		case q.pooled():
+		case q.isPooled():
 			columns = 0
 		case q.ids != nil:
 			columns = len(q.ids)

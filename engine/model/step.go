@@ -11,11 +11,11 @@ import (
 // embedding, in the last one their keys and values alone. When that has all of these, a step takes rows asked about through the rest of
 // it, and when all have been, so many rows through the LM head. Step says whether the pass is done; after an error it can only be closed.
 func (p *Pass) Step() (done bool, err error) {
-	if p.done() {
+	if p.isDone() {
 		return true, nil
 	}
 	start, before, layer := time.Now(), p.progress.done, p.layer
-	if p.asks() {
+	if p.hasQuestions() {
 		err = p.answerNext()
 	} else {
 		err = p.stepLayer()
@@ -27,14 +27,14 @@ func (p *Pass) Step() (done bool, err error) {
 		return false, fmt.Errorf("layer %d: %w", layer, err)
 	}
 	p.m.pace.Took(p.progress.done-before, time.Since(start))
-	return p.done(), nil
+	return p.isDone(), nil
 }
 
 // stepLayer takes the next step of a layer, and leaves the layer with its last one.
 func (p *Pass) stepLayer() (err error) {
 	last := p.m.spec.Layers - 1
-	if p.between() {
-		p.enter()
+	if p.isBetweenLayers() {
+		p.enterLayer()
 	}
 	if p.chunk < len(p.chunks) {
 		p.computeNext()
@@ -48,27 +48,29 @@ func (p *Pass) stepLayer() (err error) {
 	return err
 }
 
-// done says that there is nothing left to compute.
-func (p *Pass) done() bool { return len(p.items) == 0 || p.layer == p.m.spec.Layers && !p.asks() }
+// isDone says that there is nothing left to compute.
+func (p *Pass) isDone() bool {
+	return len(p.items) == 0 || p.layer == p.m.spec.Layers && !p.hasQuestions()
+}
 
 // Boundary says that others may go on before the pass does: between two layers or two steps of the LM head, or anywhere if it is a lowest
 // one that is on the device.
-func (p *Pass) Boundary() bool { return p.between() || p.lowest && !p.spills }
+func (p *Pass) Boundary() bool { return p.isBetweenLayers() || p.lowest && !p.spills }
 
-// between says that the pass is between two layers, or behind the last one: its residual stream is its whole state.
-func (p *Pass) between() bool { return p.chunk == 0 && p.row == 0 }
+// isBetweenLayers says that the pass is between two layers, or behind the last one: its residual stream is its whole state.
+func (p *Pass) isBetweenLayers() bool { return p.chunk == 0 && p.row == 0 }
 
-// limit is how long a step is to take, about.
-func (p *Pass) limit() time.Duration {
+// stepLimit is how long a step is to take, about.
+func (p *Pass) stepLimit() time.Duration {
 	if p.lowest {
 		return pace.LowestStep
 	}
 	return pace.Step
 }
 
-// enter prepares the layer to be computed.
-func (p *Pass) enter() {
-	p.address()
+// enterLayer prepares the layer to be computed.
+func (p *Pass) enterLayer() {
+	p.setLayerBlocks()
 	if p.loaded != nil {
 		p.m.host.offloader.Await(p.loaded[p.layer])
 	}
@@ -80,28 +82,28 @@ func (p *Pass) computeNext() {
 	m, s := p.m, &p.m.spec
 	last, whole := p.layer == s.Layers-1, &p.chunks[p.chunk]
 	if p.row == 0 {
-		p.bring(p.chunk)
+		p.ensureChunkOnDevice(p.chunk)
 	}
 	first, left := p.chunk*p.per+p.row, whole.x.Slice(p.row, whole.x.Rows)
-	c := p.part(left, whole.slot, first)
-	if n := m.pace.Rows(left.Rows, p.partFLOPs(&c, p.layer), p.limit()); n < left.Rows {
-		c = p.part(left.Slice(0, n), whole.slot, first)
+	c := p.newChunk(left, whole.slot, first)
+	if n := m.pace.Rows(left.Rows, p.partFLOPs(&c, p.layer), p.stepLimit()); n < left.Rows {
+		c = p.newChunk(left.Slice(0, n), whole.slot, first)
 	}
-	p.embed(&c)
+	p.embedChunk(&c)
 	if last {
-		p.store(&c, &m.last)
+		p.storeLastKV(&c, &m.last)
 	} else {
-		p.compute(&c, &m.layers[p.layer], s.Windows[p.layer])
+		p.computeLayer(&c, &m.layers[p.layer], s.Windows[p.layer])
 	}
 	p.progress.done += p.partFLOPs(&c, p.layer)
 	if p.row += c.x.Rows; p.row == whole.x.Rows {
-		p.keep(whole, !last)
+		p.saveChunk(whole, !last)
 		p.chunk, p.row = p.chunk+1, 0
 	}
 }
 
-// embed begins a chunk's residual stream, at the first layer.
-func (p *Pass) embed(c *chunk) {
+// embedChunk begins a chunk's residual stream, at the first layer.
+func (p *Pass) embedChunk(c *chunk) {
 	if p.layer > 0 {
 		return
 	}
@@ -116,18 +118,18 @@ func (p *Pass) copyParts() {
 	for i := range p.items {
 		it := &p.items[i]
 		if it.Part.Tokens > 0 {
-			from := p.m.pages.block(it.Part.Block, p.layer, p.m.spec.Layers)
+			from := p.m.pages.kvBlock(it.Part.Block, p.layer, p.m.spec.Layers)
 			p.m.backend.CopyKV(it.blocks[it.Cached/p.m.opts.BlockTokens], from, p.m.pages.bytes)
 		}
 	}
 }
 
-// address points the items' pages at the layer to be computed.
-func (p *Pass) address() {
+// setLayerBlocks points the items' pages at the layer to be computed.
+func (p *Pass) setLayerBlocks() {
 	for i := range p.items {
 		it := &p.items[i]
 		for b := range min(len(it.Blocks), len(it.blocks)) {
-			it.blocks[b] = p.m.pages.block(it.Blocks[b], p.layer, p.m.spec.Layers)
+			it.blocks[b] = p.m.pages.kvBlock(it.Blocks[b], p.layer, p.m.spec.Layers)
 		}
 	}
 }

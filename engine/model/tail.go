@@ -12,28 +12,28 @@ type tail struct {
 // newTail lists what is asked.
 func (p *Pass) newTail() (t tail) {
 	for i := range p.items {
-		t.asked = append(t.asked, p.items[i].questions(p.m.spec.Vocab)...)
+		t.asked = append(t.asked, p.items[i].listQuestions(p.m.spec.Vocab)...)
 	}
 	return t
 }
 
-// asks says that the pass is behind the last layer, and has questions left.
-func (p *Pass) asks() bool { return p.layer == p.m.spec.Layers && len(p.tail.asked) > 0 }
+// hasQuestions says that the pass is behind the last layer, and has questions left.
+func (p *Pass) hasQuestions() bool { return p.layer == p.m.spec.Layers && len(p.tail.asked) > 0 }
 
 // computeRest takes the next rows asked about through the rest of the last layer. If they are all that are left of the pass, and one step
 // of the LM head, they are answered, too.
 func (p *Pass) computeRest() error {
 	t, s := &p.tail, &p.m.spec
 	group := t.asked[t.through:min(len(t.asked), t.through+p.m.opts.ChunkRows)]
-	if n := p.m.pace.Rows(len(group), s.RestFLOPs(segmentsOf(group)), p.limit()); n < len(group) {
+	if n := p.m.pace.Rows(len(group), s.RestFLOPs(segmentsOf(group)), p.stepLimit()); n < len(group) {
 		group = group[:n]
 	}
 	segs := segmentsOf(group)
-	x := p.rest(&p.m.last, s.Windows[s.Layers-1], group, segs)
+	x := p.finishLastLayer(&p.m.last, s.Windows[s.Layers-1], group, segs)
 	p.progress.done += s.RestFLOPs(segs)
 	t.through += len(group)
 	if len(group) == len(t.asked) && p.headRows() == len(group) {
-		return p.answer(x)
+		return p.answerQuestions(x)
 	}
 	p.eachRun(group, x, p.putRows)
 	return nil
@@ -44,24 +44,24 @@ func (p *Pass) answerNext() error {
 	rows := p.tail.asked[:p.headRows()]
 	x := p.m.work.asked.Slice(0, len(rows))
 	p.eachRun(rows, x, p.copyRows)
-	return p.answer(x)
+	return p.answerQuestions(x)
 }
 
 // headRows is how many of the next questions are answered in a step: of logits whose columns are the same, or of vectors.
 func (p *Pass) headRows() int {
 	asked := p.tail.asked
 	n, most := 1, min(len(asked), logitRows, p.m.opts.ChunkRows)
-	most = p.m.pace.AtLeast(leastLogitRows(p.lowest), most, p.headFLOPs(asked[:most]), p.limit())
-	for n < most && asked[0].like(asked[n]) {
+	most = p.m.pace.AtLeast(leastLogitRows(p.lowest), most, p.headFLOPs(asked[:most]), p.stepLimit())
+	for n < most && asked[0].isSameKind(asked[n]) {
 		n++
 	}
 	return n
 }
 
-// answer answers the next questions by their rows of the residual stream.
-func (p *Pass) answer(x kernels.Mat) error {
+// answerQuestions answers the next questions by their rows of the residual stream.
+func (p *Pass) answerQuestions(x kernels.Mat) error {
 	next := p.tail.asked[:x.Rows]
-	err := p.ask(x, next)
+	err := p.answerAlike(x, next)
 	p.progress.done += p.headFLOPs(next)
 	p.tail.asked = p.tail.asked[x.Rows:]
 	p.tail.through -= x.Rows
@@ -71,7 +71,7 @@ func (p *Pass) answer(x kernels.Mat) error {
 // segmentsOf are the rows of questions side by side: those of an item that follow each other are one segment.
 func segmentsOf(asked []question) (segs []kernels.Segment) {
 	for i, q := range asked {
-		if i > 0 && q.follows(asked[i-1]) {
+		if i > 0 && q.isRowAfter(asked[i-1]) {
 			segs[len(segs)-1].Rows++
 			continue
 		}
@@ -80,13 +80,13 @@ func segmentsOf(asked []question) (segs []kernels.Segment) {
 	return segs
 }
 
-// rest takes rows asked about, side by side, through the rest of the last layer.
-func (p *Pass) rest(l *lastLayer, window int, asked []question, segs []kernels.Segment) kernels.Mat {
+// finishLastLayer takes rows asked about, side by side, through the rest of the last layer.
+func (p *Pass) finishLastLayer(l *lastLayer, window int, asked []question, segs []kernels.Segment) kernels.Mat {
 	m, b, eps, h := p.m, p.m.backend, p.m.spec.Eps, p.m.spec.Heads
 	x := m.work.asked.Slice(0, len(asked))
 	p.eachRun(asked, x, p.copyRows)
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
-	q := columns(qkv, 0, h.Q*h.Dim)
+	q := viewColumns(qkv, 0, h.Q*h.Dim)
 	b.NormLinear(q, x, l.attnNorm, eps, l.q)
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, segs)

@@ -41,7 +41,7 @@ type finalNorm struct {
 }
 
 func (m *Model) normPart(t store.Tensor) store.Part {
-	p := m.part("vector", nil, t)
+	p := m.tensorPart("vector", nil, t)
 	p.Kind = "final norm"
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
 		host, err := pooling.NewMatrix(t[0])
@@ -68,9 +68,9 @@ func (m *Model) headParts() (parts []store.Part) {
 		if l.ReLU {
 			to.layers[i].After = pooling.ReLU
 		}
-		parts = append(parts, onHost(set(&to.layers[i].Weight), tensor(l.Name+".weight", l.Rows, l.In)))
+		parts = append(parts, onHost(setField(&to.layers[i].Weight), newTensor(l.Name+".weight", l.Rows, l.In)))
 		if l.Biased {
-			parts = append(parts, onHost(set(&to.layers[i].Bias), tensor(l.Name+".bias", l.Rows)))
+			parts = append(parts, onHost(setField(&to.layers[i].Bias), newTensor(l.Name+".bias", l.Rows)))
 		}
 	}
 	return parts
@@ -95,11 +95,11 @@ func (m *Model) checkPool(a *engine.Ask) *engine.Error {
 	return nil
 }
 
-// pooled says that the question is for a vector.
-func (q question) pooled() bool { return q.it.pool != nil }
+// isPooled says that the question is for a vector.
+func (q question) isPooled() bool { return q.it.pool != nil }
 
-// pool takes rows of the residual stream into their items' vectors, which are complete with the last row.
-func (p *Pass) pool(x kernels.Mat, all []question) error {
+// poolRows takes rows of the residual stream into their items' vectors, which are complete with the last row.
+func (p *Pass) poolRows(x kernels.Mat, all []question) error {
 	m, state := p.m, floatsOf(p.m.work.rowOnHost)
 	for i, q := range all {
 		row := x.Slice(i, i+1)

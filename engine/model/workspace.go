@@ -35,8 +35,8 @@ type workspace struct {
 	rowsOnHost [][]float32 // of logits, one for each processor
 }
 
-// views is a model's workspace without memory: the one place that says how large its matrices are.
-func (m *Model) views() workspace {
+// workspaceViews is a model's workspace without memory: the one place that says how large its matrices are.
+func (m *Model) workspaceViews() workspace {
 	s, o, act := &m.spec, m.opts, m.backend.ActType()
 	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
@@ -71,7 +71,7 @@ type workSize struct {
 }
 
 func (m *Model) workSize() workSize {
-	s, o, b, v := &m.spec, m.opts, m.backend, m.views()
+	s, o, b, v := &m.spec, m.opts, m.backend, m.workspaceViews()
 	slots, resident, slot := residualSlots(o), residentSlots(o), matBytes(v.residual.Slot)
 	size := workSize{
 		streams: streamSize{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
@@ -93,8 +93,8 @@ func (m *Model) workSize() workSize {
 
 func matBytes(m kernels.Mat) int64 { return int64(m.Rows) * int64(m.Cols) * m.Type.Size() }
 
-// largest is enough for passes of any of the plans.
-func largest(plans []Plan) workSize {
+// largestWorkSize is enough for passes of any of the plans.
+func largestWorkSize(plans []Plan) workSize {
 	var most workSize
 	for _, p := range plans {
 		z := p.size
@@ -111,7 +111,7 @@ func largest(plans []Plan) workSize {
 
 // onDevice is what a workspace of this size takes beside host memory for residual streams.
 func (z workSize) onDevice() int64 {
-	z = largest([]Plan{{size: z}})
+	z = largestWorkSize([]Plan{{size: z}})
 	sum := z.scratch + 4*int64(hostRows())*int64(z.vocab)
 	for _, bytes := range z.regions {
 		sum += bytes
@@ -133,15 +133,15 @@ type Workspace struct {
 
 // NewWorkspace takes memory for passes of models of these plans.
 func NewWorkspace(b kernels.Backend, plans ...Plan) (*Workspace, error) {
-	w := &Workspace{size: largest(plans), backend: b}
-	if err := w.alloc(); err != nil {
+	w := &Workspace{size: largestWorkSize(plans), backend: b}
+	if err := w.allocBuffers(); err != nil {
 		w.Free()
 		return nil, fmt.Errorf("working memory: %w", err)
 	}
 	return w, nil
 }
 
-func (w *Workspace) alloc() error {
+func (w *Workspace) allocBuffers() error {
 	for i, bytes := range w.size.regions {
 		buf, err := w.backend.Alloc(bytes)
 		if err != nil {
@@ -170,10 +170,10 @@ func (w *Workspace) Free() {
 
 // Use lets the model's passes compute in w, which must be enough for its Plan. No pass may be open.
 func (m *Model) Use(w *Workspace) error {
-	if largest([]Plan{m.Plan(), {size: w.size}}) != w.size {
+	if largestWorkSize([]Plan{m.Plan(), {size: w.size}}) != w.size {
 		return fmt.Errorf("working memory of %d bytes is not enough for a model that takes %d", w.size.onDevice(), m.Plan().Work)
 	}
-	v := m.views()
+	v := m.workspaceViews()
 	v.residual.streamMemory = &w.streams
 	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]

@@ -19,9 +19,9 @@ type walker struct {
 
 // read calls each at every element.
 func (w *walker) read(each func() error) error {
-	deep := w.depth()
+	deep := w.bracketDepth()
 	if deep == 0 {
-		return w.wrong("%s, want data as an array", w.found())
+		return w.syntaxError("%s, want data as an array", w.describeNext())
 	}
 	if deep != 1 && deep != len(w.shape) {
 		return fmt.Errorf("data is nested %d deep; the shape %v wants it flat, or %d deep", deep, w.shape, len(w.shape))
@@ -30,57 +30,57 @@ func (w *walker) read(each func() error) error {
 	if deep == 1 {
 		levels = []int{w.want}
 	}
-	if err := w.level(levels, each); err != nil {
+	if err := w.readLevel(levels, each); err != nil {
 		return err
 	}
-	if w.next() != 0 || w.at < len(w.data) {
-		return w.wrong("%s, want the end of data", w.found())
+	if w.peekByte() != 0 || w.at < len(w.data) {
+		return w.syntaxError("%s, want the end of data", w.describeNext())
 	}
 	return nil
 }
 
-// depth is the number of brackets that data begins with.
-func (w *walker) depth() int {
+// bracketDepth is the number of brackets that data begins with.
+func (w *walker) bracketDepth() int {
 	s := *w.scanner
 	n := 0
-	for s.take('[') {
+	for s.acceptByte('[') {
 		n++
 	}
 	return n
 }
 
-// level reads an array of levels[0] elements, or arrays of the other levels.
-func (w *walker) level(levels []int, each func() error) error {
-	if err := w.expect('['); err != nil {
+// readLevel reads an array of levels[0] elements, or arrays of the other levels.
+func (w *walker) readLevel(levels []int, each func() error) error {
+	if err := w.expectByte('['); err != nil {
 		return err
 	}
 	n := 0
-	for ; !w.take(']'); n++ {
+	for ; !w.acceptByte(']'); n++ {
 		if n == levels[0] {
-			return w.wrong("data has more than %d elements here, which is what the shape %v has", n, w.shape)
+			return w.syntaxError("data has more than %d elements here, which is what the shape %v has", n, w.shape)
 		}
 		if n > 0 {
-			if err := w.expect(','); err != nil {
+			if err := w.expectByte(','); err != nil {
 				return err
 			}
 		}
-		if err := w.below(levels[1:], each); err != nil {
+		if err := w.readBelowLevel(levels[1:], each); err != nil {
 			return err
 		}
 	}
 	if n < levels[0] {
-		return w.wrong("data has %d elements before here, where the shape %v has %d", n, w.shape, levels[0])
+		return w.syntaxError("data has %d elements before here, where the shape %v has %d", n, w.shape, levels[0])
 	}
 	return nil
 }
 
-// below reads an element, or an array of the levels below.
-func (w *walker) below(levels []int, each func() error) error {
+// readBelowLevel reads an element, or an array of the levels below.
+func (w *walker) readBelowLevel(levels []int, each func() error) error {
 	if len(levels) > 0 {
-		return w.level(levels, each)
+		return w.readLevel(levels, each)
 	}
-	if w.next() == '[' {
-		return w.wrong("data is nested deeper here than where it begins")
+	if w.peekByte() == '[' {
+		return w.syntaxError("data is nested deeper here than where it begins")
 	}
 	err := each()
 	w.got++
@@ -94,24 +94,24 @@ func decodeData(s *scanner, t engine.DType, shape []int, n int) ([]byte, error) 
 	}
 	out := make([]byte, 0, n*t.Size())
 	w := walker{scanner: s, shape: shape, want: n}
-	each := func() (err error) { out, err = w.integer(out, t); return err }
+	each := func() (err error) { out, err = w.appendInteger(out, t); return err }
 	switch t {
 	case engine.FP32, engine.FP64:
-		each = func() (err error) { out, err = w.float(out, t); return err }
+		each = func() (err error) { out, err = w.appendFloat(out, t); return err }
 	case engine.Bool:
-		each = func() (err error) { out, err = w.boolean(out); return err }
+		each = func() (err error) { out, err = w.appendBool(out); return err }
 	}
 	err := w.read(each)
 	return out, err
 }
 
-// float appends a number, which is read as FP64 and rounded to its type.
-func (w *walker) float(out []byte, t engine.DType) ([]byte, error) {
+// appendFloat appends a number, which is read as FP64 and rounded to its type.
+func (w *walker) appendFloat(out []byte, t engine.DType) ([]byte, error) {
 	d, err := w.number()
 	if err != nil {
 		return out, fmt.Errorf("element %d of data: %w; NaN and infinities are no JSON, and can be sent as binary data", w.got, err)
 	}
-	v, err := d.float()
+	v, err := d.roundToFloat64()
 	if err != nil || t == engine.FP32 && math.IsInf(float64(float32(v)), 0) {
 		return out, fmt.Errorf("element %d of data is %.40s, which %v does not hold", w.got, d.text, t)
 	}
@@ -121,8 +121,8 @@ func (w *walker) float(out []byte, t engine.DType) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(out, math.Float64bits(v)), nil
 }
 
-// integer appends an integer of any type.
-func (w *walker) integer(out []byte, t engine.DType) ([]byte, error) {
+// appendInteger appends an integer of any type.
+func (w *walker) appendInteger(out []byte, t engine.DType) ([]byte, error) {
 	d, err := w.number()
 	if err != nil {
 		return out, fmt.Errorf("element %d of data: %w", w.got, err)
@@ -143,9 +143,9 @@ func (w *walker) integer(out []byte, t engine.DType) ([]byte, error) {
 	return append(out, raw[:t.Size()]...), nil
 }
 
-// boolean appends true or false, or 1 or 0.
-func (w *walker) boolean(out []byte) ([]byte, error) {
-	switch w.next() {
+// appendBool appends true or false, or 1 or 0.
+func (w *walker) appendBool(out []byte) ([]byte, error) {
+	switch w.peekByte() {
 	case '1':
 		w.at++
 		return append(out, 1), nil
@@ -153,7 +153,7 @@ func (w *walker) boolean(out []byte) ([]byte, error) {
 		w.at++
 		return append(out, 0), nil
 	}
-	v, err := w.truth(fmt.Sprintf("element %d of data", w.got))
+	v, err := w.readBool(fmt.Sprintf("element %d of data", w.got))
 	if v {
 		return append(out, 1), err
 	}

@@ -13,21 +13,21 @@ func (d *decoder) fillElements(t *Tensor, from *source, binary []byte) (rest []b
 		return nil, fmt.Errorf("BYTES of the shape %v; the tensors of a request may have %d elements of BYTES", t.Shape, maxElements)
 	}
 	if from.json == nil {
-		t.Elements, err = cut(binary[:from.binary:from.binary], n)
+		t.Elements, err = splitElements(binary[:from.binary:from.binary], n)
 		return binary[from.binary:], err
 	}
 	s := &scanner{data: d.data[:from.at+len(from.json)], at: from.at}
 	walk := walker{scanner: s, shape: t.Shape, want: n}
 	err = walk.read(func() error {
-		text, err := s.text()
+		text, err := s.readString()
 		t.Elements = append(t.Elements, []byte(text))
 		return err
 	})
 	return binary, err
 }
 
-// cut divides binary data into n elements.
-func cut(data []byte, n int) (elements [][]byte, err error) {
+// splitElements divides binary data into n elements.
+func splitElements(data []byte, n int) (elements [][]byte, err error) {
 	whole := len(data)
 	for i := range n {
 		if len(data) < 4 {

@@ -17,43 +17,43 @@ const maxDigits = 19
 
 // number reads a number as it stands.
 func (s *scanner) number() (d decimal, err error) {
-	s.next()
+	s.peekByte()
 	b := s.data[s.at:]
 	i := 0
 	if d.negative = i < len(b) && b[i] == '-'; d.negative {
 		i++
 	}
 	whole := i
-	i = d.take(b, i)
+	i = d.addDigits(b, i)
 	if i == whole || b[whole] == '0' && i > whole+1 {
-		return d, s.wrong("%s, want a number", s.found())
+		return d, s.syntaxError("%s, want a number", s.describeNext())
 	}
 	d.whole = true
 	if i < len(b) && b[i] == '.' {
 		from := i + 1
-		if i = d.take(b, from); i == from {
-			return d, s.wrong("%s, want a number", s.found())
+		if i = d.addDigits(b, from); i == from {
+			return d, s.syntaxError("%s, want a number", s.describeNext())
 		}
 		d.exponent, d.whole = from-i, false
 	}
 	if i < len(b) && b[i]|' ' == 'e' {
 		power, end := powerOf(b, i+1)
 		if end < 0 {
-			return d, s.wrong("%s, want a number", s.found())
+			return d, s.syntaxError("%s, want a number", s.describeNext())
 		}
 		d.exponent += power
 		i, d.whole = end, false
 	}
 	if i < len(b) && isWord[b[i]] {
-		return d, s.wrong("%s, want a number", s.found())
+		return d, s.syntaxError("%s, want a number", s.describeNext())
 	}
 	d.text = b[:i]
 	s.at += i
 	return d, nil
 }
 
-// take adds the digits that begin at i to the mantissa, and returns where they end.
-func (d *decimal) take(b []byte, i int) int {
+// addDigits adds the digits that begin at i to the mantissa, and returns where they end.
+func (d *decimal) addDigits(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		c := b[i] - '0'
 		if c > 9 {
@@ -106,9 +106,9 @@ var powers = func() (list [23]float64) {
 	return list
 }()
 
-// float is the number rounded to FP64. A mantissa and a power that FP64 holds exactly have a rounded product or
+// roundToFloat64 is the number rounded to FP64. A mantissa and a power that FP64 holds exactly have a rounded product or
 // quotient (Clinger, 1990); strconv does the others.
-func (d *decimal) float() (float64, error) {
+func (d *decimal) roundToFloat64() (float64, error) {
 	if d.digits > maxDigits || d.mantissa >= 1<<53 || d.exponent >= len(powers) || d.exponent <= -len(powers) {
 		return strconv.ParseFloat(string(d.text), 64)
 	}

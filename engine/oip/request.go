@@ -26,7 +26,7 @@ func Decode(body []byte, header, limit int) (*Request, error) {
 		return nil, fmt.Errorf("%s is %d, the body has %d bytes", HeaderLength, header, len(body))
 	}
 	d := decoder{scanner: scanner{data: body[:header]}, Request: &Request{}, limit: limit, left: limit}
-	if err := d.request(); err != nil {
+	if err := d.readRequest(); err != nil {
 		return nil, err
 	}
 	if len(d.Inputs) == 0 {
@@ -35,7 +35,7 @@ func Decode(body []byte, header, limit int) (*Request, error) {
 	binary := body[header:]
 	for i := range d.Inputs {
 		var err error
-		if binary, err = d.fill(&d.Inputs[i], &d.sources[i], binary); err != nil {
+		if binary, err = d.fillInput(&d.Inputs[i], &d.sources[i], binary); err != nil {
 			return nil, fmt.Errorf("input %.100q: %w", d.Inputs[i].Name, err)
 		}
 	}
@@ -63,16 +63,16 @@ type source struct {
 	shaped bool
 }
 
-func (d *decoder) request() error {
+func (d *decoder) readRequest() error {
 	given := false
-	err := d.object(map[string]func() error{
-		"id":         func() (err error) { d.ID, err = d.text(); return },
-		"parameters": d.parameters,
-		"inputs":     func() error { given = true; return d.array(d.input) },
-		"outputs":    func() error { return d.array(d.output) },
+	err := d.readObject(map[string]func() error{
+		"id":         func() (err error) { d.ID, err = d.readString(); return },
+		"parameters": d.readParameters,
+		"inputs":     func() error { given = true; return d.readArray(d.readInput) },
+		"outputs":    func() error { return d.readArray(d.output) },
 	})
-	if err == nil && d.next() != 0 || d.at < len(d.data) && err == nil {
-		err = d.wrong("%s, want the end of the JSON", d.found())
+	if err == nil && d.peekByte() != 0 || d.at < len(d.data) && err == nil {
+		err = d.syntaxError("%s, want the end of the JSON", d.describeNext())
 	}
 	if err == nil && !given {
 		err = errors.New("the request has no inputs")
@@ -80,14 +80,14 @@ func (d *decoder) request() error {
 	return err
 }
 
-func (d *decoder) parameters() error {
-	return d.object(map[string]func() error{
-		"binary_data_output": func() (err error) { d.Binary, err = d.truth("binary_data_output"); return },
+func (d *decoder) readParameters() error {
+	return d.readObject(map[string]func() error{
+		"binary_data_output": func() (err error) { d.Binary, err = d.readBool("binary_data_output"); return },
 		"priority":           func() (err error) { d.Priority, err = d.count("priority"); return },
-		"timeout":            d.timeout,
-		"stream":             func() (err error) { d.Stream, err = d.text(); return },
+		"timeout":            d.readTimeout,
+		"stream":             func() (err error) { d.Stream, err = d.readString(); return },
 		"promised": func() error {
-			promised, err := d.truth("promised")
+			promised, err := d.readBool("promised")
 			d.Promised = &promised
 			return err
 		},
@@ -95,11 +95,11 @@ func (d *decoder) parameters() error {
 	})
 }
 
-// timeout is in microseconds.
-func (d *decoder) timeout() error {
+// readTimeout is in microseconds.
+func (d *decoder) readTimeout() error {
 	n, err := d.count("timeout")
 	if err == nil && n > math.MaxInt64/uint64(time.Microsecond) {
-		err = d.wrong("timeout is %d microseconds, want at most %d", n, math.MaxInt64/int64(time.Microsecond))
+		err = d.syntaxError("timeout is %d microseconds, want at most %d", n, math.MaxInt64/int64(time.Microsecond))
 	}
 	d.Timeout = time.Duration(n) * time.Microsecond
 	return err
@@ -109,48 +109,48 @@ func noSharedMemory() error {
 	return errors.New("shared_memory_region: shared memory is not served; send the tensor in the body")
 }
 
-func (d *decoder) input(i int) error {
+func (d *decoder) readInput(i int) error {
 	if i == maxTensors {
-		return d.wrong("the request has more than %d inputs", maxTensors)
+		return d.syntaxError("the request has more than %d inputs", maxTensors)
 	}
 	t, from := Tensor{}, source{binary: -1}
-	err := d.object(map[string]func() error{
-		"name":     func() (err error) { t.Name, err = d.text(); return },
-		"datatype": func() (err error) { t.Type, err = d.datatype(); from.typed = true; return },
-		"shape":    func() (err error) { t.Shape, err = d.shape(); from.shaped = true; return },
+	err := d.readObject(map[string]func() error{
+		"name":     func() (err error) { t.Name, err = d.readString(); return },
+		"datatype": func() (err error) { t.Type, err = d.readDatatype(); from.typed = true; return },
+		"shape":    func() (err error) { t.Shape, err = d.readShape(); from.shaped = true; return },
 		"data": func() error {
-			d.next()
+			d.peekByte()
 			from.at = d.at
-			err := d.skip()
+			err := d.skipValue()
 			from.json = d.data[from.at:d.at]
 			return err
 		},
 		"parameters": func() error {
-			return d.object(map[string]func() error{
-				"binary_data_size":     func() (err error) { from.binary, err = d.size("binary_data_size"); return },
+			return d.readObject(map[string]func() error{
+				"binary_data_size":     func() (err error) { from.binary, err = d.readSize("binary_data_size"); return },
 				"shared_memory_region": noSharedMemory,
 			})
 		},
 	})
 	if err == nil {
-		err = complete(&t, &from)
+		err = checkComplete(&t, &from)
 	}
 	if err != nil {
-		return fmt.Errorf("input %d%s: %w", i, named(t.Name), err)
+		return fmt.Errorf("input %d%s: %w", i, quoteName(t.Name), err)
 	}
 	d.Inputs, d.sources = append(d.Inputs, t), append(d.sources, from)
 	return nil
 }
 
-func named(name string) string {
+func quoteName(name string) string {
 	if name == "" {
 		return ""
 	}
 	return fmt.Sprintf(" (%.100q)", name)
 }
 
-// complete says what an input lacks.
-func complete(t *Tensor, from *source) error {
+// checkComplete says what an input lacks.
+func checkComplete(t *Tensor, from *source) error {
 	switch {
 	case t.Name == "":
 		return errors.New("it has no name")
@@ -166,8 +166,8 @@ func complete(t *Tensor, from *source) error {
 	return nil
 }
 
-func (d *decoder) datatype() (engine.DType, error) {
-	name, err := d.text()
+func (d *decoder) readDatatype() (engine.DType, error) {
+	name, err := d.readString()
 	if err != nil {
 		return 0, err
 	}
@@ -178,13 +178,13 @@ func (d *decoder) datatype() (engine.DType, error) {
 	return t, nil
 }
 
-func (d *decoder) shape() (shape []int, err error) {
+func (d *decoder) readShape() (shape []int, err error) {
 	shape = []int{}
-	err = d.array(func(i int) error {
+	err = d.readArray(func(i int) error {
 		if i == maxRank {
-			return d.wrong("the shape has more than %d dimensions", maxRank)
+			return d.syntaxError("the shape has more than %d dimensions", maxRank)
 		}
-		n, err := d.size(fmt.Sprintf("dimension %d of the shape", i))
+		n, err := d.readSize(fmt.Sprintf("dimension %d of the shape", i))
 		shape = append(shape, n)
 		return err
 	})
@@ -193,15 +193,15 @@ func (d *decoder) shape() (shape []int, err error) {
 
 func (d *decoder) output(i int) error {
 	if i == maxTensors {
-		return d.wrong("the request asks for more than %d outputs", maxTensors)
+		return d.syntaxError("the request asks for more than %d outputs", maxTensors)
 	}
 	w := Wanted{}
-	err := d.object(map[string]func() error{
-		"name": func() (err error) { w.Name, err = d.text(); return },
+	err := d.readObject(map[string]func() error{
+		"name": func() (err error) { w.Name, err = d.readString(); return },
 		"parameters": func() error {
-			return d.object(map[string]func() error{
+			return d.readObject(map[string]func() error{
 				"binary_data": func() error {
-					binary, err := d.truth("binary_data")
+					binary, err := d.readBool("binary_data")
 					w.Binary = &binary
 					return err
 				},
@@ -214,14 +214,14 @@ func (d *decoder) output(i int) error {
 		err = errors.New("it has no name")
 	}
 	if err != nil {
-		return fmt.Errorf("output %d%s: %w", i, named(w.Name), err)
+		return fmt.Errorf("output %d%s: %w", i, quoteName(w.Name), err)
 	}
 	d.Outputs = append(d.Outputs, w)
 	return nil
 }
 
-// fill gives an input its data: of its JSON, or of the beginning of binary, of which the rest is returned.
-func (d *decoder) fill(t *Tensor, from *source, binary []byte) (rest []byte, err error) {
+// fillInput gives an input its data: of its JSON, or of the beginning of binary, of which the rest is returned.
+func (d *decoder) fillInput(t *Tensor, from *source, binary []byte) (rest []byte, err error) {
 	if from.json == nil && from.binary > len(binary) {
 		return nil, fmt.Errorf("binary_data_size is %d, and %d bytes are left of the body", from.binary, len(binary))
 	}

@@ -15,21 +15,21 @@ type scanner struct {
 	at   int
 }
 
-// wrong is an error about what stands where the scanner is.
-func (s *scanner) wrong(format string, args ...any) error {
+// syntaxError is an error about what stands where the scanner is.
+func (s *scanner) syntaxError(format string, args ...any) error {
 	return fmt.Errorf("the JSON is wrong at byte %d of %d: %s", s.at, len(s.data), fmt.Sprintf(format, args...))
 }
 
-// found describes what stands where the scanner is.
-func (s *scanner) found() string {
+// describeNext describes what stands where the scanner is.
+func (s *scanner) describeNext() string {
 	if s.at >= len(s.data) {
 		return "the end"
 	}
 	return strconv.Quote(string(s.data[s.at:min(len(s.data), s.at+12)]))
 }
 
-// next is the first byte that is no white space; 0 at the end.
-func (s *scanner) next() byte {
+// peekByte is the first byte that is no white space; 0 at the end.
+func (s *scanner) peekByte() byte {
 	for ; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; c {
 		case ' ', '\t', '\n', '\r':
@@ -40,90 +40,90 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// take passes over c, if that comes next.
-func (s *scanner) take(c byte) bool {
-	if s.next() != c || s.at >= len(s.data) {
+// acceptByte passes over c, if that comes next.
+func (s *scanner) acceptByte(c byte) bool {
+	if s.peekByte() != c || s.at >= len(s.data) {
 		return false
 	}
 	s.at++
 	return true
 }
 
-func (s *scanner) expect(c byte) error {
-	if !s.take(c) {
-		return s.wrong("%s, want %q", s.found(), c)
+func (s *scanner) expectByte(c byte) error {
+	if !s.acceptByte(c) {
+		return s.syntaxError("%s, want %q", s.describeNext(), c)
 	}
 	return nil
 }
 
-// object reads an object. Each of fields reads the value of its key, which may come once; others, and null, are passed
+// readObject reads an object. Each of fields reads the value of its key, which may come once; others, and null, are passed
 // over.
-func (s *scanner) object(fields map[string]func() error) error {
-	if err := s.expect('{'); err != nil {
+func (s *scanner) readObject(fields map[string]func() error) error {
+	if err := s.expectByte('{'); err != nil {
 		return err
 	}
-	if s.take('}') {
+	if s.acceptByte('}') {
 		return nil
 	}
 	seen := map[string]bool{}
 	for {
-		key, err := s.text()
+		key, err := s.readString()
 		if err == nil {
-			err = s.expect(':')
+			err = s.expectByte(':')
 		}
 		if err != nil {
 			return err
 		}
 		read := fields[key]
 		if read == nil {
-			read = s.skip
+			read = s.skipValue
 		} else if seen[key] {
-			return s.wrong("%q is given twice", key)
+			return s.syntaxError("%q is given twice", key)
 		} else {
 			seen[key] = true
 		}
-		if s.next() == 'n' {
-			read = s.null
+		if s.peekByte() == 'n' {
+			read = s.readNull
 		}
 		if err := read(); err != nil {
 			return err
 		}
-		if s.take('}') {
+		if s.acceptByte('}') {
 			return nil
 		}
-		if err := s.expect(','); err != nil {
+		if err := s.expectByte(','); err != nil {
 			return err
 		}
 	}
 }
 
-// array reads an array, whose elements each reads.
-func (s *scanner) array(each func(i int) error) error {
-	if err := s.expect('['); err != nil {
+// readArray reads an array, whose elements each reads.
+func (s *scanner) readArray(each func(i int) error) error {
+	if err := s.expectByte('['); err != nil {
 		return err
 	}
-	if s.take(']') {
+	if s.acceptByte(']') {
 		return nil
 	}
 	for i := 0; ; i++ {
 		if err := each(i); err != nil {
 			return err
 		}
-		if s.take(']') {
+		if s.acceptByte(']') {
 			return nil
 		}
-		if err := s.expect(','); err != nil {
+		if err := s.expectByte(','); err != nil {
 			return err
 		}
 	}
 }
 
-// skip passes over a value. Of arrays and objects it only looks for the end.
-func (s *scanner) skip() error {
-	switch s.next() {
+// skipValue passes over a value. Of arrays and objects it only looks for the end.
+func (s *scanner) skipValue() error {
+	switch s.peekByte() {
 	case '[', '{':
 	case '"':
-		_, err := s.quoted()
+		_, err := s.readQuoted()
 		return err
 	default:
 		from := s.at
@@ -131,14 +131,14 @@ func (s *scanner) skip() error {
 			s.at++
 		}
 		if s.at == from {
-			return s.wrong("%s, want a value", s.found())
+			return s.syntaxError("%s, want a value", s.describeNext())
 		}
 		return nil
 	}
 	for depth := 0; s.at < len(s.data); {
 		switch s.data[s.at] {
 		case '"':
-			if _, err := s.quoted(); err != nil {
+			if _, err := s.readQuoted(); err != nil {
 				return err
 			}
 			continue
@@ -151,21 +151,21 @@ func (s *scanner) skip() error {
 			return nil
 		}
 	}
-	return s.wrong("the end, want ']' or '}'")
+	return s.syntaxError("the end, want ']' or '}'")
 }
 
-func (s *scanner) null() error {
+func (s *scanner) readNull() error {
 	if !bytes.HasPrefix(s.data[s.at:], []byte("null")) {
-		return s.wrong("%s, want a value", s.found())
+		return s.syntaxError("%s, want a value", s.describeNext())
 	}
 	s.at += len("null")
 	return nil
 }
 
-// quoted reads a string as it stands, with its quotes.
-func (s *scanner) quoted() ([]byte, error) {
-	if s.next() != '"' {
-		return nil, s.wrong("%s, want a string", s.found())
+// readQuoted reads a string as it stands, with its quotes.
+func (s *scanner) readQuoted() ([]byte, error) {
+	if s.peekByte() != '"' {
+		return nil, s.syntaxError("%s, want a string", s.describeNext())
 	}
 	for i := s.at + 1; i < len(s.data); i++ {
 		switch s.data[i] {
@@ -177,13 +177,13 @@ func (s *scanner) quoted() ([]byte, error) {
 			return text, nil
 		}
 	}
-	return nil, s.wrong("the string has no end")
+	return nil, s.syntaxError("the string has no end")
 }
 
-// text reads a string.
-func (s *scanner) text() (string, error) {
+// readString reads a string.
+func (s *scanner) readString() (string, error) {
 	from := s.at
-	raw, err := s.quoted()
+	raw, err := s.readQuoted()
 	if err != nil {
 		return "", err
 	}
@@ -193,7 +193,7 @@ func (s *scanner) text() (string, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
 		s.at = from
-		return "", s.wrong("%v", err)
+		return "", s.syntaxError("%v", err)
 	}
 	return text, nil
 }
@@ -218,28 +218,28 @@ func (s *scanner) count(what string) (uint64, error) {
 	n, err := strconv.ParseUint(string(d.text), 10, 64)
 	if err != nil {
 		s.at = from
-		return 0, s.wrong("%s is %.40s, want an integer of 0 or more", what, d.text)
+		return 0, s.syntaxError("%s is %.40s, want an integer of 0 or more", what, d.text)
 	}
 	return n, nil
 }
 
-// size is count for what an int must hold.
-func (s *scanner) size(what string) (int, error) {
+// readSize is count for what an int must hold.
+func (s *scanner) readSize(what string) (int, error) {
 	n, err := s.count(what)
 	if err == nil && n > math.MaxInt {
-		err = s.wrong("%s is %d, want at most %d", what, n, math.MaxInt)
+		err = s.syntaxError("%s is %d, want at most %d", what, n, math.MaxInt)
 	}
 	return int(n), err
 }
 
-// truth reads true or false.
-func (s *scanner) truth(what string) (bool, error) {
-	s.next()
+// readBool reads true or false.
+func (s *scanner) readBool(what string) (bool, error) {
+	s.peekByte()
 	for _, value := range []bool{true, false} {
 		if text := strconv.FormatBool(value); bytes.HasPrefix(s.data[s.at:], []byte(text)) {
 			s.at += len(text)
 			return value, nil
 		}
 	}
-	return false, s.wrong("%s is %s, want true or false", what, s.found())
+	return false, s.syntaxError("%s is %s, want true or false", what, s.describeNext())
 }

@@ -13,20 +13,20 @@ func Shape() map[string]any {
 		types = append(types, t.String())
 	}
 	text, count := schema{"type": "string"}, schema{"type": "integer", "minimum": 0, "maximum": uint64(math.MaxInt64)}
-	input := object(schema{
+	input := objectSchema(schema{
 		"name":       schema{"type": "string", "minLength": 1},
 		"datatype":   schema{"enum": types},
 		"shape":      schema{"type": "array", "items": count, "maxItems": maxRank},
 		"data":       schema{"type": "array", "description": "The elements, row by row; lists of them may be nested. Or binary_data_size."},
-		"parameters": object(schema{"binary_data_size": count, "shared_memory_region": refused}),
+		"parameters": objectSchema(schema{"binary_data_size": count, "shared_memory_region": refused}),
 	}, "name", "datatype", "shape")
-	output := object(schema{
+	output := objectSchema(schema{
 		"name":       schema{"type": "string", "minLength": 1},
-		"parameters": object(schema{"binary_data": schema{"type": "boolean"}, "classification": refused, "shared_memory_region": refused}),
+		"parameters": objectSchema(schema{"binary_data": schema{"type": "boolean"}, "classification": refused, "shared_memory_region": refused}),
 	}, "name")
-	return object(schema{
+	return objectSchema(schema{
 		"id": text,
-		"parameters": object(schema{
+		"parameters": objectSchema(schema{
 			"binary_data_output": schema{"type": "boolean", "default": false}, "priority": count,
 			"timeout": schema{"type": "integer", "minimum": 0, "description": "In microseconds."},
 			"stream":  text, "promised": schema{"type": "boolean"}, "sequence_id": refused,
@@ -41,7 +41,7 @@ type schema = map[string]any
 // refused is a parameter that is not served.
 var refused = schema{"not": schema{}, "description": "Not served."}
 
-func object(properties schema, required ...string) schema {
+func objectSchema(properties schema, required ...string) schema {
 	s := schema{"type": "object", "properties": properties}
 	if len(required) > 0 {
 		s["required"] = required

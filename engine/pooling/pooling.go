@@ -55,16 +55,16 @@ func (p *Pool) Vector() []float32 {
 	n := float64(p.rows)
 	switch p.kind {
 	case engine.PoolMean:
-		return p.over(n)
+		return p.divideSum(n)
 	case engine.PoolRoot:
-		return p.over(math.Sqrt(n))
+		return p.divideSum(math.Sqrt(n))
 	case engine.PoolWeighted:
-		return p.over(n * (n + 1) / 2)
+		return p.divideSum(n * (n + 1) / 2)
 	}
 	return p.out
 }
 
-func (p *Pool) over(n float64) []float32 {
+func (p *Pool) divideSum(n float64) []float32 {
 	v := make([]float32, len(p.sum))
 	for i, s := range p.sum {
 		v[i] = float32(s / n)

@@ -18,7 +18,7 @@ type distribution struct {
 // newDistribution normalises logits, summing in a fixed order.
 func newDistribution(logits []float32, ids []engine.TokenID) (distribution, *engine.Error) {
 	d := distribution{logits: logits, ids: ids, peak: peakOf(logits)}
-	d.norm = float64(d.peak) + math.Log(d.sum()) // NaN if any logit is
+	d.norm = float64(d.peak) + math.Log(d.sumExp()) // NaN if any logit is
 	if math.IsNaN(d.norm) || math.IsInf(d.norm, 0) {
 		return d, engine.Errorf(engine.CodeInternal, "the model's logits are not finite (the log of their exponentials' sum is %g)", d.norm)
 	}
@@ -36,8 +36,8 @@ func peakOf(logits []float32) float32 {
 	return peak
 }
 
-// sum is that of exp(logits-peak), at least 1: two sums side by side, so that additions need not wait for each other.
-func (d *distribution) sum() float64 {
+// sumExp is that of exp(logits-peak), at least 1: two sums side by side, so that additions need not wait for each other.
+func (d *distribution) sumExp() float64 {
 	even, odd, peak := 0.0, 0.0, float64(d.peak)
 	n := len(d.logits) &^ 1
 	for c := 0; c < n; c += 2 {
@@ -55,23 +55,23 @@ func (d *distribution) logprob(column int) float32 {
 	return float32(float64(d.logits[column]) - d.norm)
 }
 
-func (d *distribution) id(column int) engine.TokenID {
+func (d *distribution) tokenID(column int) engine.TokenID {
 	if d.ids == nil {
 		return engine.TokenID(column)
 	}
 	return d.ids[column]
 }
 
-// column is the reverse of id.
-func (d *distribution) column(id engine.TokenID) (int, bool) {
+// columnOf is the reverse of id.
+func (d *distribution) columnOf(id engine.TokenID) (int, bool) {
 	if d.ids == nil {
 		return int(id), int(id) < len(d.logits)
 	}
 	return slices.BinarySearch(d.ids, id)
 }
 
-// best are the columns of the n largest logits above minus infinity, largest first, ties by lower id.
-func (d *distribution) best(n int) []int {
+// topColumns are the columns of the n largest logits above minus infinity, largest first, ties by lower id.
+func (d *distribution) topColumns(n int) []int {
 	if n == 0 {
 		return nil
 	}
@@ -94,20 +94,20 @@ func (d *distribution) best(n int) []int {
 	return columns
 }
 
-func (d *distribution) entry(column int) engine.TokenLogprob {
-	return engine.TokenLogprob{ID: d.id(column), Logprob: d.logprob(column)}
+func (d *distribution) logprobEntry(column int) engine.TokenLogprob {
+	return engine.TokenLogprob{ID: d.tokenID(column), Logprob: d.logprob(column)}
 }
 
-func (d *distribution) entries(columns []int) []engine.TokenLogprob {
+func (d *distribution) logprobEntries(columns []int) []engine.TokenLogprob {
 	var list []engine.TokenLogprob
 	for _, c := range columns {
-		list = append(list, d.entry(c))
+		list = append(list, d.logprobEntry(c))
 	}
 	return list
 }
 
-// rank is the column's place among the likeliest, from 1 on: how many logits are not below its own.
-func (d *distribution) rank(column int) uint32 {
+// columnRank is the column's place among the likeliest, from 1 on: how many logits are not below its own.
+func (d *distribution) columnRank(column int) uint32 {
 	own, n := d.logits[column], uint32(0)
 	for _, l := range d.logits {
 		if l >= own {

@@ -8,36 +8,36 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 )
 
-// sample returns the column at which the cumulative probability passes u, at the ask's temperature.
-func (d *distribution) sample(ask *engine.Ask, u float64) int {
-	columns := d.drawn(ask)
-	left := u * d.total(columns, ask.Temperature)
+// sampleColumn returns the column at which the cumulative probability passes u, at the ask's temperature.
+func (d *distribution) sampleColumn(ask *engine.Ask, u float64) int {
+	columns := d.drawableColumns(ask)
+	left := u * d.totalWeight(columns, ask.Temperature)
 	for _, c := range columns {
-		if left -= d.weight(c, ask.Temperature); left < 0 {
+		if left -= d.columnWeight(c, ask.Temperature); left < 0 {
 			return c
 		}
 	}
-	return d.best(1)[0] // rounding left a remainder
+	return d.topColumns(1)[0] // rounding left a remainder
 }
 
-// drawn are the columns that may be drawn: those that MinP, TopK and TopP leave, in this order.
-func (d *distribution) drawn(ask *engine.Ask) []int {
-	columns := d.likely(ask)
+// drawableColumns are the columns that may be drawn: those that MinP, TopK and TopP leave, in this order.
+func (d *distribution) drawableColumns(ask *engine.Ask) []int {
+	columns := d.likelyColumns(ask)
 	if ask.TopP > 0 && ask.TopP < 1 {
-		columns = d.nucleus(columns, ask.Temperature, ask.TopP)
+		columns = d.nucleusColumns(columns, ask.Temperature, ask.TopP)
 	}
 	return columns
 }
 
-// likely returns, in their order, the columns of at least MinP of the likeliest one's probability that
+// likelyColumns returns, in their order, the columns of at least MinP of the likeliest one's probability that
 // are not less likely than the TopK-th of them.
-func (d *distribution) likely(ask *engine.Ask) []int {
+func (d *distribution) likelyColumns(ask *engine.Ask) []int {
 	least := float32(-math.MaxFloat32) // below it is what cannot be drawn
 	if ask.MinP > 0 {
 		least = d.peak + ask.Temperature*float32(math.Log(float64(ask.MinP)))
 	}
 	if ask.TopK > 0 && ask.TopK < len(d.logits) {
-		least = max(least, d.largest(ask.TopK))
+		least = max(least, d.nthLargestLogit(ask.TopK))
 	}
 	columns := make([]int, 0, len(d.logits))
 	for c, l := range d.logits {
@@ -48,8 +48,8 @@ func (d *distribution) likely(ask *engine.Ask) []int {
 	return columns
 }
 
-// largest is the n-th largest logit.
-func (d *distribution) largest(n int) float32 {
+// nthLargestLogit is the n-th largest logit.
+func (d *distribution) nthLargestLogit(n int) float32 {
 	heap := slices.Sorted(slices.Values(d.logits[:n])) // the least first, as in any heap below
 	for _, l := range d.logits[n:] {
 		if l > heap[0] {
@@ -73,32 +73,32 @@ func siftDown(heap []float32) {
 	}
 }
 
-// nucleus returns the fewest likeliest of columns that hold topP of their probability (Holtzman et al.
+// nucleusColumns returns the fewest likeliest of columns that hold topP of their probability (Holtzman et al.
 // 2020, section 3.1), likeliest first. What lies below a V-th of 1-topP adds up to less than 1-topP, so
 // only the rest is sorted.
-func (d *distribution) nucleus(columns []int, temperature, topP float32) []int {
-	total := d.total(columns, temperature)
+func (d *distribution) nucleusColumns(columns []int, temperature, topP float32) []int {
+	total := d.totalWeight(columns, temperature)
 	floor := (1 - float64(topP)) * total / float64(len(columns))
-	columns = slices.DeleteFunc(columns, func(c int) bool { return d.weight(c, temperature) < floor })
+	columns = slices.DeleteFunc(columns, func(c int) bool { return d.columnWeight(c, temperature) < floor })
 	slices.SortStableFunc(columns, func(a, b int) int { return cmp.Compare(d.logits[b], d.logits[a]) })
 	held := 0.0
 	for i, c := range columns {
-		if held += d.weight(c, temperature); held >= float64(topP)*total {
+		if held += d.columnWeight(c, temperature); held >= float64(topP)*total {
 			return columns[:i+1]
 		}
 	}
 	return columns
 }
 
-func (d *distribution) total(columns []int, temperature float32) float64 {
+func (d *distribution) totalWeight(columns []int, temperature float32) float64 {
 	sum := 0.0
 	for _, c := range columns {
-		sum += d.weight(c, temperature)
+		sum += d.columnWeight(c, temperature)
 	}
 	return sum
 }
 
-// weight is proportional to the column's probability at the temperature.
-func (d *distribution) weight(column int, temperature float32) float64 {
+// columnWeight is proportional to the column's probability at the temperature.
+func (d *distribution) columnWeight(column int, temperature float32) float64 {
 	return exp((float64(d.logits[column]) - float64(d.peak)) / float64(temperature))
 }

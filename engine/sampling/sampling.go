@@ -17,7 +17,7 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 	if err != nil {
 		return engine.PromptScore{}, err
 	}
-	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.rank(int(token)), Top: d.entries(d.best(top))}, nil
+	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.columnRank(int(token)), Top: d.logprobEntries(d.topColumns(top))}, nil
 }
 
 // Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
@@ -26,10 +26,10 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated int, last []engine.TokenID) (*engine.Answer, *engine.Error) {
 	biased := distribution{logits: logits, ids: ids}
 	if ids == nil && !ask.Allowed.Empty() {
-		biased.keep(ask.Allowed)
+		biased.maskDisallowed(ask.Allowed)
 	}
 	for _, b := range ask.Bias {
-		if c, ok := biased.column(b.ID); ok {
+		if c, ok := biased.columnOf(b.ID); ok {
 			logits[c] += b.Bias
 		}
 	}
@@ -37,24 +37,24 @@ func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated i
 	if err != nil {
 		return nil, err
 	}
-	likeliest := d.best(max(1, ask.Top))
-	answer := &engine.Answer{Top: d.entries(likeliest[:min(ask.Top, len(likeliest))]), Labels: d.labels(ask.Labels)}
+	likeliest := d.topColumns(max(1, ask.Top))
+	answer := &engine.Answer{Top: d.logprobEntries(likeliest[:min(ask.Top, len(likeliest))]), Labels: d.labelLogprobs(ask.Labels)}
 	if len(ask.Bans) > 0 {
-		if err := d.ban(ask.Bans, generated, last); err != nil {
+		if err := d.applyBans(ask.Bans, generated, last); err != nil {
 			return nil, err
 		}
-		likeliest = d.best(1)
+		likeliest = d.topColumns(1)
 	}
 	chosen := likeliest[0]
 	if ask.Temperature > 0 {
-		chosen = d.sample(ask, uniform(ask.Seed, generated))
+		chosen = d.sampleColumn(ask, uniformDraw(ask.Seed, generated))
 	}
-	answer.Token, answer.Logprob = d.id(chosen), d.logprob(chosen)
+	answer.Token, answer.Logprob = d.tokenID(chosen), d.logprob(chosen)
 	return answer, nil
 }
 
-// keep makes minus infinity of the logits, over the whole vocabulary, of tokens that are not allowed.
-func (d *distribution) keep(allowed engine.TokenSet) {
+// maskDisallowed makes minus infinity of the logits, over the whole vocabulary, of tokens that are not allowed.
+func (d *distribution) maskDisallowed(allowed engine.TokenSet) {
 	never := float32(math.Inf(-1))
 	words := allowed.Bits()
 	if words == nil { // a few
@@ -79,27 +79,27 @@ func (d *distribution) keep(allowed engine.TokenSet) {
 	}
 }
 
-// labels reports tokens in the order given.
-func (d *distribution) labels(ids []engine.TokenID) []engine.TokenLogprob {
+// labelLogprobs reports tokens in the order given.
+func (d *distribution) labelLogprobs(ids []engine.TokenID) []engine.TokenLogprob {
 	var list []engine.TokenLogprob
 	for _, id := range ids {
 		entry := engine.TokenLogprob{ID: id, Logprob: float32(math.Inf(-1))}
-		if c, ok := d.column(id); ok {
-			entry = d.entry(c)
+		if c, ok := d.columnOf(id); ok {
+			entry = d.logprobEntry(c)
 		}
 		list = append(list, entry)
 	}
 	return list
 }
 
-// ban makes it impossible to choose what bans forbid after so many generated tokens, which end with last. Norm stays, so
+// applyBans makes it impossible to choose what bans forbid after so many generated tokens, which end with last. Norm stays, so
 // the logprobs of the others do.
-func (d *distribution) ban(bans []engine.Ban, generated int, last []engine.TokenID) *engine.Error {
+func (d *distribution) applyBans(bans []engine.Ban, generated int, last []engine.TokenID) *engine.Error {
 	for _, b := range bans {
 		if !b.Applies(generated, last) {
 			continue
 		}
-		if c, ok := d.column(b.Tokens[len(b.Tokens)-1]); ok {
+		if c, ok := d.columnOf(b.Tokens[len(b.Tokens)-1]); ok {
 			d.logits[c] = float32(math.Inf(-1))
 		}
 	}
@@ -110,7 +110,7 @@ func (d *distribution) ban(bans []engine.Ban, generated int, last []engine.Token
 	return nil
 }
 
-// uniform is in [0, 1), a function of its arguments alone.
-func uniform(seed uint64, draw int) float64 {
+// uniformDraw is in [0, 1), a function of its arguments alone.
+func uniformDraw(seed uint64, draw int) float64 {
 	return float64(rand.NewPCG(seed, uint64(draw)).Uint64()>>11) * 0x1p-53
 }

@@ -190,8 +190,8 @@ func TestUniform(t *testing.T) {
 	seen, sum := map[float64]bool{}, 0.0
 	for seed := range uint64(100) {
 		for draw := range 100 {
-			u := uniform(seed, draw)
-			if u != uniform(seed, draw) || u < 0 || u >= 1 || seen[u] {
+			u := uniformDraw(seed, draw)
+			if u != uniformDraw(seed, draw) || u < 0 || u >= 1 || seen[u] {
 				t.Fatalf("uniform(%d, %d) = %g", seed, draw, u)
 			}
 			seen[u], sum = true, sum+u

@@ -45,12 +45,12 @@ func chances(t *testing.T, w *warped) []float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.ban(ask.Bans, len(w.Generated), w.Generated); err != nil {
+	if err := d.applyBans(ask.Bans, len(w.Generated), w.Generated); err != nil {
 		t.Fatal(err)
 	}
-	p, columns := make([]float64, len(w.Logits)), d.drawn(ask)
+	p, columns := make([]float64, len(w.Logits)), d.drawableColumns(ask)
 	for _, c := range columns {
-		p[c] = d.weight(c, ask.Temperature) / d.total(columns, ask.Temperature)
+		p[c] = d.columnWeight(c, ask.Temperature) / d.totalWeight(columns, ask.Temperature)
 	}
 	return p
 }

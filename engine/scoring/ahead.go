@@ -14,8 +14,8 @@ type helpers chan struct{}
 
 func newHelpers() helpers { return make(helpers, max(1, runtime.GOMAXPROCS(0)-1)) }
 
-// start runs f in a goroutine of group unless as many are busy.
-func (h helpers) start(group *sync.WaitGroup, f func()) {
+// startIfFree runs f in a goroutine of group unless as many are busy.
+func (h helpers) startIfFree(group *sync.WaitGroup, f func()) {
 	select {
 	case h <- struct{}{}:
 		group.Go(func() {
@@ -29,10 +29,10 @@ func (h helpers) start(group *sync.WaitGroup, f func()) {
 // aheadBytes of texts are worth a helper: they take longer than to start it.
 const aheadBytes = 4 << 10
 
-// ahead tokenizes texts side by side, so that tokens finds them known. It ends at the first that fails, of which tokens will say
+// tokenizeAhead tokenizes texts side by side, so that tokens finds them known. It ends at the first that fails, of which tokens will say
 // why.
-func (c *Call) ahead(ctx context.Context, prefix string, texts []string) {
-	list, size := c.unknown(prefix, texts)
+func (c *Call) tokenizeAhead(ctx context.Context, prefix string, texts []string) {
+	list, size := c.unknownTexts(prefix, texts)
 	if size < 2*aheadBytes {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *Call) ahead(ctx context.Context, prefix string, texts []string) {
 		for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
 			var err error
 			if err = c.checkText("", list[i]); err == nil {
-				found[i], err = c.encode(ctx, "", list[i])
+				found[i], err = c.encodeText(ctx, "", list[i])
 			}
 			if err != nil {
 				next.Store(int64(len(list)))
@@ -51,7 +51,7 @@ func (c *Call) ahead(ctx context.Context, prefix string, texts []string) {
 	}
 	var group sync.WaitGroup
 	for range min(len(list), size/aheadBytes, cap(c.s.helpers)+1) - 1 {
-		c.s.helpers.start(&group, work)
+		c.s.helpers.startIfFree(&group, work)
 	}
 	work()
 	group.Wait()
@@ -62,8 +62,8 @@ func (c *Call) ahead(ctx context.Context, prefix string, texts []string) {
 	}
 }
 
-// unknown are those of the texts behind a prefix that were not tokenized yet, each once, and their length.
-func (c *Call) unknown(prefix string, texts []string) (list []string, size int) {
+// unknownTexts are those of the texts behind a prefix that were not tokenized yet, each once, and their length.
+func (c *Call) unknownTexts(prefix string, texts []string) (list []string, size int) {
 	seen := make(map[string]bool, len(texts))
 	for _, text := range texts {
 		text = prefix + text

@@ -35,8 +35,8 @@ type Call struct {
 	held    int64            // of numbers, in Service.numbers
 }
 
-// limit is how many tokens an input may have, of a model whose context holds so many.
-func (c *Call) limit(context int) int {
+// inputLimit is how many tokens an input may have, of a model whose context holds so many.
+func (c *Call) inputLimit(context int) int {
 	return c.subject.Longest(context - c.max)
 }
 
@@ -53,9 +53,9 @@ func (c *Call) Admit(ctx context.Context) error {
 		return err
 	}
 	c.results, c.found, c.open = client.NewResults(), make([]pooling.Result, len(c.prompts)), len(c.prompts)
-	limit := c.limit(m.Tokens.MaxModelLen)
+	limit := c.inputLimit(m.Tokens.MaxModelLen)
 	for i := range c.prompts {
-		if err := c.admit(i, limit, m.Tokens); err != nil {
+		if err := c.admitPrompt(i, limit, m.Tokens); err != nil {
 			return err
 		}
 	}
@@ -66,39 +66,39 @@ func (c *Call) Admit(ctx context.Context) error {
 	return nil
 }
 
-// admit makes the job of prompt i.
-func (c *Call) admit(i, limit int, limits *wire.TokenLimits) error {
+// admitPrompt makes the job of prompt i.
+func (c *Call) admitPrompt(i, limit int, limits *wire.TokenLimits) error {
 	p := &c.prompts[i]
 	if most := c.Fit.Most; most != 0 {
 		if most < 0 {
 			most = limit
 		}
-		if p.len() > most {
-			if around, texts := p.kept(c.Fit.Left); around+texts > most {
+		if p.countTokens() > most {
+			if around, texts := p.countKept(c.Fit.Left); around+texts > most {
 				return c.tooLong(p, limit)
 			}
-			p.cut(most, c.Fit.Left)
+			p.truncateTexts(most, c.Fit.Left)
 		}
 	}
-	if p.len() > limit {
+	if p.countTokens() > limit {
 		return c.tooLong(p, limit)
 	}
-	ask := c.asks(p)
+	ask := c.promptAsk(p)
 	if p.typed {
 		ask.Second = len(p.before) + len(p.first) + len(p.between)
 	}
 	job, err := c.s.pool.NewJob(engine.Job{
 		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
-		Work: &engine.Tokens{IDs: p.ids(), Max: c.max, Ask: ask},
+		Work: &engine.Tokens{IDs: p.tokenIDs(), Max: c.max, Ask: ask},
 	}, c.from.Arrived, c.results, i)
 	if err != nil {
-		return c.misfit(p, err)
+		return c.explainMisfit(p, err)
 	}
 	c.jobs = append(c.jobs, job)
-	if c.Record.PromptTokens += p.len(); c.Record.PromptTokens > c.s.most {
+	if c.Record.PromptTokens += p.countTokens(); c.Record.PromptTokens > c.s.most {
 		return c.tooMany(p.field)
 	}
-	c.numbers += numbersOf(&ask, p.len(), limits)
+	c.numbers += numbersOf(&ask, p.countTokens(), limits)
 	return nil
 }
 
@@ -107,8 +107,8 @@ func (c *Call) tooMany(field string) *api.Error {
 	return api.Invalid(field, "the texts of %s, each with what is read beside it, have more than %d tokens in all; ask in several requests", field, c.s.most)
 }
 
-// asks is what is asked of a prompt: of one whose first tokens are not pooled, the vectors of all.
-func (c *Call) asks(p *prompt) engine.Ask {
+// promptAsk is what is asked of a prompt: of one whose first tokens are not pooled, the vectors of all.
+func (c *Call) promptAsk(p *prompt) engine.Ask {
 	ask := c.ask
 	if p.prompted > 0 {
 		ask.Pool = engine.PoolAll
@@ -131,8 +131,8 @@ func numbersOf(ask *engine.Ask, n int, limits *wire.TokenLimits) int64 {
 	return int64(width) * int64(n)
 }
 
-// misfit says in the request's words why the model does not take a prompt.
-func (c *Call) misfit(p *prompt, err error) error {
+// explainMisfit says in the request's words why the model does not take a prompt.
+func (c *Call) explainMisfit(p *prompt, err error) error {
 	var token *client.TokenError
 	var length *client.LengthError
 	switch {
@@ -177,15 +177,15 @@ func (c *Call) release() {
 // Wait waits for all results.
 func (c *Call) Wait(ctx context.Context) error {
 	var err error
-	if c.open, err = c.results.All(ctx, c.open, c.accept); err != nil {
+	if c.open, err = c.results.All(ctx, c.open, c.acceptResult); err != nil {
 		return err
 	}
 	c.Record.Finish = "stop"
 	return nil
 }
 
-// accept takes the result of a prompt.
-func (c *Call) accept(d client.Delivery) error {
+// acceptResult takes the result of a prompt.
+func (c *Call) acceptResult(d client.Delivery) error {
 	c.Record.Note(d, true)
 	out := d.Result.Output.(*engine.TokenOutput)
 	c.Record.CachedTokens += out.Cached
@@ -199,7 +199,7 @@ func (c *Call) accept(d client.Delivery) error {
 func (c *Call) Answer() api.Encoder {
 	results := c.found
 	if c.Task == pooling.Score || c.Task == pooling.Similarity {
-		results = c.pairs()
+		results = c.pairResults()
 	}
 	n := c.Record.PromptTokens
 	return c.Answered(pooling.Answer{

@@ -9,34 +9,34 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 )
 
-// prepare makes the prompts of a call and what is asked of them.
-func (c *Call) prepare(ctx context.Context) error {
+// preparePrompts makes the prompts of a call and what is asked of them.
+func (c *Call) preparePrompts(ctx context.Context) error {
 	m := c.subject.Model
 	switch c.Task {
 	case pooling.Embed:
 		c.ask = engine.Ask{Pool: m.Pool}
-		return c.inputs(ctx)
+		return c.buildInputPrompts(ctx)
 	case pooling.EmbedTokens:
 		c.ask = engine.Ask{Pool: engine.PoolAll}
-		return c.inputs(ctx)
+		return c.buildInputPrompts(ctx)
 	case pooling.Classify:
 		c.ask = engine.Ask{Pool: m.Pool, Head: true}
-		return c.inputs(ctx)
+		return c.buildInputPrompts(ctx)
 	case pooling.ClassifyToken:
 		c.ask = engine.Ask{Pool: engine.PoolAll, Head: true}
-		return c.inputs(ctx)
+		return c.buildInputPrompts(ctx)
 	case pooling.Labels:
-		return c.labels(ctx)
+		return c.buildLabelPrompts(ctx)
 	}
-	return c.score(ctx)
+	return c.buildScorePrompts(ctx)
 }
 
-// score makes the prompts of pairs: one a pair or, for an embedder, one a text.
-func (c *Call) score(ctx context.Context) error {
+// buildScorePrompts makes the prompts of pairs: one a pair or, for an embedder, one a text.
+func (c *Call) buildScorePrompts(ctx context.Context) error {
 	switch c.subject.Kind {
 	case checkpoint.Embedder:
 		c.ask = engine.Ask{Pool: c.subject.Pool}
-		return c.apart(ctx)
+		return c.buildSeparatePrompts(ctx)
 	case checkpoint.Reranker:
 		if err := c.yesNo(ctx); err != nil {
 			return err
@@ -44,11 +44,11 @@ func (c *Call) score(ctx context.Context) error {
 	default:
 		c.ask = engine.Ask{Pool: c.subject.Pool, Head: true}
 	}
-	if c.bare() {
-		c.ahead(ctx, "", c.Documents)
+	if c.isBareDocument() {
+		c.tokenizeAhead(ctx, "", c.Documents)
 	}
 	for i, document := range c.Documents {
-		p, err := c.pair(ctx, c.QueryField, c.Field, i, c.Queries[min(i, len(c.Queries)-1)], document)
+		p, err := c.pairPrompt(ctx, c.QueryField, c.Field, i, c.Queries[min(i, len(c.Queries)-1)], document)
 		if err != nil {
 			return err
 		}
@@ -57,15 +57,15 @@ func (c *Call) score(ctx context.Context) error {
 	return nil
 }
 
-// bare says whether documents are tokenized as they are: uncut, and in no template.
-func (c *Call) bare() bool {
+// isBareDocument says whether documents are tokenized as they are: uncut, and in no template.
+func (c *Call) isBareDocument() bool {
 	return c.Fit.Document == 0 && c.subject.Pairs != checkpoint.ByQwen3 && !c.subject.Specials.Templated()
 }
 
-// apart makes a prompt of each query and behind them one of each document. Of a Score they get the checkpoint's prompts of
+// buildSeparatePrompts makes a prompt of each query and behind them one of each document. Of a Score they get the checkpoint's prompts of
 // those names, as sentence-transformers' encode_query and encode_document have it.
-func (c *Call) apart(ctx context.Context) error {
-	query, err := c.prefix(c.Prompt)
+func (c *Call) buildSeparatePrompts(ctx context.Context) error {
+	query, err := c.promptPrefix(c.Prompt)
 	if err != nil {
 		return err
 	}
@@ -79,13 +79,13 @@ func (c *Call) apart(ctx context.Context) error {
 		most          int
 	}{{c.Queries, c.QueryField, query, c.Fit.Query}, {c.Documents, c.Field, document, c.Fit.Document}} {
 		if list.most == 0 {
-			c.ahead(ctx, list.prefix, list.texts)
+			c.tokenizeAhead(ctx, list.prefix, list.texts)
 		}
 		for i, text := range list.texts {
-			if text, err = c.part(ctx, list.field, text, list.most); err != nil {
+			if text, err = c.truncateText(ctx, list.field, text, list.most); err != nil {
 				return err
 			}
-			p, err := c.one(ctx, list.field, i, list.prefix, text)
+			p, err := c.textPrompt(ctx, list.field, i, list.prefix, text)
 			if err != nil {
 				return err
 			}
@@ -105,8 +105,8 @@ func (c *Call) promptOf(usual string, names ...string) string {
 	return usual
 }
 
-// labels makes a prompt of the query and each item, and asks for the probabilities of the labels behind it.
-func (c *Call) labels(ctx context.Context) error {
+// buildLabelPrompts makes a prompt of the query and each item, and asks for the probabilities of the labels behind it.
+func (c *Call) buildLabelPrompts(ctx context.Context) error {
 	c.max, c.ask.Labels = 1, c.Labels
 	if !c.Separate && c.Query.Tokens == nil {
 		for i := range c.Inputs {
@@ -114,7 +114,7 @@ func (c *Call) labels(ctx context.Context) error {
 			if c.ItemFirst {
 				text = c.Inputs[i].Text + c.Query.Text
 			}
-			p, err := c.one(ctx, c.Field, i, "", text)
+			p, err := c.textPrompt(ctx, c.Field, i, "", text)
 			if err != nil {
 				return err
 			}
@@ -147,22 +147,22 @@ func (c *Call) labelPart(ctx context.Context, field string, in *pooling.Input) (
 	if in.Tokens != nil {
 		return in.Tokens, nil
 	}
-	return c.tokens(ctx, field, in.Text)
+	return c.tokenizeText(ctx, field, in.Text)
 }
 
 // tooLong refuses prompt p, which has more tokens than the limit that the model takes.
 func (c *Call) tooLong(p *prompt, limit int) *api.Error {
-	around, texts := p.kept(c.Fit.Left)
+	around, texts := p.countKept(c.Fit.Left)
 	if around+texts > limit {
-		return exceeds(p, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
+		return newLengthError(p, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
 	}
 	if most := c.Fit.Most; most > 0 && around+texts > most {
-		return exceeds(p, "%s[%d] is to be truncated to %d tokens, which leaves no room for its text: %d are around that, which are never truncated; ask for %d or more", p.field, p.index, most, around, around+texts)
+		return newLengthError(p, "%s[%d] is to be truncated to %d tokens, which leaves no room for its text: %d are around that, which are never truncated; ask for %d or more", p.field, p.index, most, around, around+texts)
 	}
-	return exceeds(p, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.len(), c.model, limit)
+	return newLengthError(p, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.countTokens(), c.model, limit)
 }
 
-func exceeds(p *prompt, format string, args ...any) *api.Error {
+func newLengthError(p *prompt, format string, args ...any) *api.Error {
 	e := api.Invalid(p.field, format, args...)
 	e.Code = "context_length_exceeded"
 	return e

@@ -22,13 +22,13 @@ type prompt struct {
 	index                                 int // in field
 }
 
-func (p *prompt) around() int { return len(p.before) + len(p.between) + len(p.after) }
+func (p *prompt) countAround() int { return len(p.before) + len(p.between) + len(p.after) }
 
-func (p *prompt) len() int { return p.around() + len(p.first) + len(p.second) }
+func (p *prompt) countTokens() int { return p.countAround() + len(p.first) + len(p.second) }
 
-// kept is what stays of p however short it is cut at that side: tokens that are not of its texts, and of each text one.
-func (p *prompt) kept(left bool) (around, texts int) {
-	around = p.around()
+// countKept is what stays of p however short it is cut at that side: tokens that are not of its texts, and of each text one.
+func (p *prompt) countKept(left bool) (around, texts int) {
+	around = p.countAround()
 	if len(p.first) > p.led+p.trailed {
 		texts++
 		if left {
@@ -40,14 +40,14 @@ func (p *prompt) kept(left bool) (around, texts int) {
 	return around, texts + min(1, len(p.second))
 }
 
-// cut shortens the texts of p so that p has at most n tokens, which are no fewer than it keeps, the longer text first, as tokenizers do.
-func (p *prompt) cut(n int, left bool) {
-	room := n - p.around()
+// truncateTexts shortens the texts of p so that p has at most n tokens, which are no fewer than it keeps, the longer text first, as tokenizers do.
+func (p *prompt) truncateTexts(n int, left bool) {
+	room := n - p.countAround()
 	a, b := longestFirst(len(p.first), len(p.second), room)
 	if left {
 		p.prompted = min(p.prompted, max(len(p.before), p.prompted-len(p.first)+a))
 	}
-	p.first, p.second = keep(p.first, a, left), keep(p.second, b, left)
+	p.first, p.second = truncateTokens(p.first, a, left), truncateTokens(p.second, b, left)
 }
 
 // longestFirst is how many tokens are left of two texts that may have n together.
@@ -66,7 +66,7 @@ func longestFirst(a, b, n int) (int, int) {
 	return a, n - a
 }
 
-func keep(ids []engine.TokenID, n int, left bool) []engine.TokenID {
+func truncateTokens(ids []engine.TokenID, n int, left bool) []engine.TokenID {
 	if n >= len(ids) {
 		return ids
 	}
@@ -76,19 +76,19 @@ func keep(ids []engine.TokenID, n int, left bool) []engine.TokenID {
 	return ids[:n]
 }
 
-func (p *prompt) ids() []engine.TokenID {
+func (p *prompt) tokenIDs() []engine.TokenID {
 	return slices.Concat(p.before, p.first, p.between, p.second, p.after)
 }
 
-// tokens tokenizes a text without special tokens; each text of a call once.
-func (c *Call) tokens(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+// tokenizeText tokenizes a text without special tokens; each text of a call once.
+func (c *Call) tokenizeText(ctx context.Context, field, text string) ([]engine.TokenID, error) {
 	if ids, ok := c.known[text]; ok {
 		return ids, nil
 	}
 	if err := c.checkText(field, text); err != nil {
 		return nil, err
 	}
-	ids, err := c.encode(ctx, field, text)
+	ids, err := c.encodeText(ctx, field, text)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (c *Call) tokens(ctx context.Context, field, text string) ([]engine.TokenID
 	return ids, nil
 }
 
-// encode tokenizes a text without special tokens, in lower case where the checkpoint says so.
-func (c *Call) encode(ctx context.Context, field, text string) ([]engine.TokenID, error) {
+// encodeText tokenizes a text without special tokens, in lower case where the checkpoint says so.
+func (c *Call) encodeText(ctx context.Context, field, text string) ([]engine.TokenID, error) {
 	if c.subject.LowerCase {
 		text = strings.ToLower(strings.ReplaceAll(text, "İ", "i\u0307")) // the one character that becomes two
 	}
@@ -113,7 +113,7 @@ func (c *Call) checkText(field, text string) error {
 	if m == nil || m.Tokens == nil || c.Fit != (pooling.Fit{}) {
 		return nil
 	}
-	limit, width := c.limit(m.Tokens.MaxModelLen), c.subject.Text.BytesPerToken()
+	limit, width := c.inputLimit(m.Tokens.MaxModelLen), c.subject.Text.BytesPerToken()
 	if len(text)/width <= limit {
 		return nil
 	}
@@ -121,9 +121,9 @@ func (c *Call) checkText(field, text string) error {
 		"the model takes %d tokens, of at most %d bytes each: no more than %d bytes; a text of %s has %d bytes; shorten it or ask for truncation", limit, width, limit*width, field, len(text))}
 }
 
-// one is the prompt of a text, which came in field, behind a prefix.
-func (c *Call) one(ctx context.Context, field string, index int, prefix, text string) (prompt, error) {
-	ids, err := c.tokens(ctx, field, prefix+text)
+// textPrompt is the prompt of a text, which came in field, behind a prefix.
+func (c *Call) textPrompt(ctx context.Context, field string, index int, prefix, text string) (prompt, error) {
+	ids, err := c.tokenizeText(ctx, field, prefix+text)
 	p := prompt{first: ids, field: field, index: index}
 	if c.AddSpecial {
 		p.before, p.after = c.subject.Specials.Around()
@@ -132,37 +132,37 @@ func (c *Call) one(ctx context.Context, field string, index int, prefix, text st
 	if err != nil || prefix == "" || !unprompted && c.Fit.Most == 0 {
 		return p, err
 	}
-	alone, err := c.tokens(ctx, field, prefix)
+	alone, err := c.tokenizeText(ctx, field, prefix)
 	if p.led = len(alone); unprompted {
 		p.prompted = len(p.before) + len(alone)
 	}
 	return p, err
 }
 
-// input is the prompt of one input, as the model reads one text, or two.
-func (c *Call) input(ctx context.Context, i int, prefix string) (prompt, error) {
+// inputPrompt is the prompt of one input, as the model reads one text, or two.
+func (c *Call) inputPrompt(ctx context.Context, i int, prefix string) (prompt, error) {
 	switch in := c.Inputs[i]; {
 	case in.Tokens != nil:
 		return prompt{first: in.Tokens, field: c.Field, index: i}, nil
 	case in.Pair != nil:
-		return c.pair(ctx, c.Field, c.Field, i, in.Text, *in.Pair)
+		return c.pairPrompt(ctx, c.Field, c.Field, i, in.Text, *in.Pair)
 	default:
-		return c.one(ctx, c.Field, i, prefix, in.Text)
+		return c.textPrompt(ctx, c.Field, i, prefix, in.Text)
 	}
 }
 
-// inputs makes a prompt of each input, with the checkpoint's prompt in front of texts.
-func (c *Call) inputs(ctx context.Context) error {
+// buildInputPrompts makes a prompt of each input, with the checkpoint's prompt in front of texts.
+func (c *Call) buildInputPrompts(ctx context.Context) error {
 	if c.Messages != nil {
-		return c.conversation(ctx)
+		return c.buildChatPrompt(ctx)
 	}
-	prefix, err := c.prefix(c.Prompt)
+	prefix, err := c.promptPrefix(c.Prompt)
 	if err != nil {
 		return err
 	}
-	c.ahead(ctx, prefix, c.plain())
+	c.tokenizeAhead(ctx, prefix, c.plainTexts())
 	for i := range c.Inputs {
-		p, err := c.input(ctx, i, prefix)
+		p, err := c.inputPrompt(ctx, i, prefix)
 		if err != nil {
 			return err
 		}
@@ -171,13 +171,13 @@ func (c *Call) inputs(ctx context.Context) error {
 	return nil
 }
 
-// conversation makes the prompt of messages.
-func (c *Call) conversation(ctx context.Context) error {
+// buildChatPrompt makes the prompt of messages.
+func (c *Call) buildChatPrompt(ctx context.Context) error {
 	text, err := c.subject.Text.Messages(c.Messages, &c.Templating)
 	if err != nil {
 		return err
 	}
-	p, err := c.one(ctx, c.Field, 0, "", text)
+	p, err := c.textPrompt(ctx, c.Field, 0, "", text)
 	if err == nil && c.Fit.Most != 0 {
 		p.led, p.trailed, err = c.subject.Text.Frame(ctx, c.from.Salt, c.Messages, &c.Templating, text)
 	}
@@ -185,8 +185,8 @@ func (c *Call) conversation(ctx context.Context) error {
 	return err
 }
 
-// plain are the inputs that are one text.
-func (c *Call) plain() (texts []string) {
+// plainTexts are the inputs that are one text.
+func (c *Call) plainTexts() (texts []string) {
 	for _, in := range c.Inputs {
 		if in.Tokens == nil && in.Pair == nil {
 			texts = append(texts, in.Text)
@@ -195,8 +195,8 @@ func (c *Call) plain() (texts []string) {
 	return texts
 }
 
-// prefix is the prompt that texts of the request get.
-func (c *Call) prefix(name *string) (string, error) {
+// promptPrefix is the prompt that texts of the request get.
+func (c *Call) promptPrefix(name *string) (string, error) {
 	text, err := PromptOf(c.subject.Model, c.model, name)
 	if err != nil || name != nil {
 		return text, err
@@ -225,44 +225,44 @@ func promptNames(prompts map[string]string) string {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return listed(names)
+	return joinNames(names)
 }
 
-// pair is the prompt of a query and a document.
-func (c *Call) pair(ctx context.Context, queryField, documentField string, index int, query, document string) (prompt, error) {
+// pairPrompt is the prompt of a query and a document.
+func (c *Call) pairPrompt(ctx context.Context, queryField, documentField string, index int, query, document string) (prompt, error) {
 	p := prompt{field: documentField, index: index}
-	a, err := c.part(ctx, queryField, query, c.Fit.Query)
+	a, err := c.truncateText(ctx, queryField, query, c.Fit.Query)
 	if err != nil {
 		return p, err
 	}
-	b, err := c.part(ctx, documentField, document, c.Fit.Document)
+	b, err := c.truncateText(ctx, documentField, document, c.Fit.Document)
 	if err != nil {
 		return p, err
 	}
 	switch {
 	case c.subject.Specials.Templated():
-		return c.rendered(ctx, p, c.template, a, b)
+		return c.renderedPrompt(ctx, p, c.renderTemplate, a, b)
 	case c.subject.Pairs == checkpoint.ByQwen3:
-		return c.rendered(ctx, p, c.qwen3, a, b)
+		return c.renderedPrompt(ctx, p, c.renderQwen3, a, b)
 	}
 	around, err := c.subject.Specials.Pair()
 	if err != nil {
 		return p, engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot read pairs: %v", c.model, err)
 	}
 	p.before, p.between, p.after, p.typed = around.Before, around.Between, around.After, around.Typed
-	if p.first, err = c.tokens(ctx, queryField, a); err != nil {
+	if p.first, err = c.tokenizeText(ctx, queryField, a); err != nil {
 		return p, err
 	}
-	p.second, err = c.tokens(ctx, documentField, b)
+	p.second, err = c.tokenizeText(ctx, documentField, b)
 	return p, err
 }
 
-// part is a text cut to its first n tokens, if n is not 0.
-func (c *Call) part(ctx context.Context, field, text string, n int) (string, error) {
+// truncateText is a text cut to its first n tokens, if n is not 0.
+func (c *Call) truncateText(ctx context.Context, field, text string, n int) (string, error) {
 	if n == 0 {
 		return text, nil
 	}
-	ids, err := c.tokens(ctx, field, text)
+	ids, err := c.tokenizeText(ctx, field, text)
 	if err != nil || len(ids) <= n {
 		return text, err
 	}

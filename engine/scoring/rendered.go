@@ -9,14 +9,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/completion"
 )
 
-// rendered is the prompt of a pair that render writes as one text. Of it, the document alone may be cut.
-func (c *Call) rendered(ctx context.Context, p prompt, render func(query, document string) (string, error), query, document string) (prompt, error) {
+// renderedPrompt is the prompt of a pair that render writes as one text. Of it, the document alone may be cut.
+func (c *Call) renderedPrompt(ctx context.Context, p prompt, render func(query, document string) (string, error), query, document string) (prompt, error) {
 	read := func(document string) ([]engine.TokenID, error) {
 		text, err := render(query, document)
 		if err != nil {
 			return nil, err
 		}
-		return c.tokens(ctx, p.field, text)
+		return c.tokenizeText(ctx, p.field, text)
 	}
 	ids, err := read(document)
 	if err != nil || c.Fit.Most == 0 {
@@ -48,30 +48,30 @@ const (
 	qwen3Instruction = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
-// qwen3 writes a pair as Qwen3-Reranker reads it. A query that has this text already, as clients of servers write it that have no
+// renderQwen3 writes a pair as Qwen3-Reranker reads it. A query that has this text already, as clients of servers write it that have no
 // template, stays as it is.
-func (c *Call) qwen3(query, document string) (string, error) {
+func (c *Call) renderQwen3(query, document string) (string, error) {
 	if strings.HasPrefix(query, qwen3Before) {
 		document = strings.TrimSuffix(strings.TrimPrefix(document, qwen3Document), qwen3After)
 		return query + qwen3Document + document + qwen3After, nil
 	}
-	instruction := c.instruction()
+	instruction := c.rerankInstruction()
 	if instruction == "" {
 		instruction = qwen3Instruction
 	}
 	return qwen3Before + "<Instruct>: " + instruction + "\n<Query>: " + query + "\n" + qwen3Document + document + qwen3After, nil
 }
 
-// instruction is that of the request or, as sentence-transformers has it, the checkpoint's usual prompt.
-func (c *Call) instruction() string {
+// rerankInstruction is that of the request or, as sentence-transformers has it, the checkpoint's usual prompt.
+func (c *Call) rerankInstruction() string {
 	if c.Instruction != "" {
 		return c.Instruction
 	}
 	return c.subject.Prompts[c.subject.Default]
 }
 
-// template writes a pair by the chat template, with the variables that the checkpoint has for it.
-func (c *Call) template(query, document string) (string, error) {
+// renderTemplate writes a pair by the chat template, with the variables that the checkpoint has for it.
+func (c *Call) renderTemplate(query, document string) (string, error) {
 	with := c.Templating
 	own := maps.Clone(c.subject.TemplateVariables)
 	if with.AddGenerationPrompt == nil {
@@ -83,7 +83,7 @@ func (c *Call) template(query, document string) (string, error) {
 		maps.Copy(own, with.ChatTemplateKwargs)
 		with.ChatTemplateKwargs = own
 	}
-	return c.subject.Text.RenderPair(query, document, c.instruction(), &with)
+	return c.subject.Text.RenderPair(query, document, c.rerankInstruction(), &with)
 }
 
 // yesNo asks for the probabilities of the two answers of a reranker.
@@ -97,7 +97,7 @@ func (c *Call) yesNo(ctx context.Context) error {
 			c.ask.Labels = append(c.ask.Labels, answer.id)
 			continue
 		}
-		ids, err := c.tokens(ctx, "model", answer.text)
+		ids, err := c.tokenizeText(ctx, "model", answer.text)
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,8 @@ func (c *Call) checkDimensions(limits *wire.TokenLimits) error {
 // acceptVector makes of the vector, or the logits, of prompt i what is asked for.
 func (c *Call) acceptVector(i int, out *engine.TokenOutput) error {
 	p, rows := &c.prompts[i], 1
-	if c.asks(p).Pool == engine.PoolAll {
-		rows = p.len()
+	if c.promptAsk(p).Pool == engine.PoolAll {
+		rows = p.countTokens()
 	}
 	v := out.Vector
 	if len(v) == 0 || len(v)%rows != 0 {
@@ -50,18 +50,18 @@ func (c *Call) acceptVector(i int, out *engine.TokenOutput) error {
 	}
 	if c.Task != pooling.EmbedTokens {
 		var err error
-		if v, err = c.vector(v, rows, p.prompted); err != nil {
+		if v, err = c.applyLayers(v, rows, p.prompted); err != nil {
 			return err
 		}
 		r.Rows = 1
 	}
-	r.Vector = c.finish(v, r.Rows)
+	r.Vector = c.finishVectors(v, r.Rows)
 	return nil
 }
 
-// vector takes a vector through the layers behind the pooling. Where tokens of a prompt are not pooled, it first pools the
+// applyLayers takes a vector through the layers behind the pooling. Where tokens of a prompt are not pooled, it first pools the
 // vectors of those behind them.
-func (c *Call) vector(v []float32, rows, prompted int) ([]float32, error) {
+func (c *Call) applyLayers(v []float32, rows, prompted int) ([]float32, error) {
 	if prompted > 0 {
 		width := len(v) / rows
 		pool := pools.New(c.subject.Pool, width)
@@ -79,8 +79,8 @@ func (c *Call) vector(v []float32, rows, prompted int) ([]float32, error) {
 	return c.subject.Dense.Apply(v), nil
 }
 
-// finish cuts vectors to the dimensions asked for, and gives them the length 1 where that is asked for.
-func (c *Call) finish(v []float32, rows int) []float32 {
+// finishVectors cuts vectors to the dimensions asked for, and gives them the length 1 where that is asked for.
+func (c *Call) finishVectors(v []float32, rows int) []float32 {
 	width := len(v) / rows
 	cut := width
 	if c.Dimensions > 0 {
@@ -129,13 +129,13 @@ func (c *Call) acceptLogits(r *pooling.Result, v []float32) error {
 		r.Scores[i] = float64(x)
 	}
 	for i := range r.Rows {
-		c.activate(r.Scores[i*width : (i+1)*width])
+		c.applyActivation(r.Scores[i*width : (i+1)*width])
 	}
 	return nil
 }
 
-// forced is the activation of a request that says whether there is one, whatever the checkpoint says.
-func forced(on bool, labels int) checkpoint.Activation {
+// forcedActivation is the activation of a request that says whether there is one, whatever the checkpoint says.
+func forcedActivation(on bool, labels int) checkpoint.Activation {
 	switch {
 	case !on:
 		return checkpoint.Identity
@@ -145,11 +145,11 @@ func forced(on bool, labels int) checkpoint.Activation {
 	return checkpoint.Softmax
 }
 
-// activate makes scores of logits, as the request or else the checkpoint says.
-func (c *Call) activate(v []float64) {
+// applyActivation makes scores of logits, as the request or else the checkpoint says.
+func (c *Call) applyActivation(v []float64) {
 	how := c.subject.Activation
 	if c.Activate != nil {
-		how = forced(*c.Activate, len(v))
+		how = forcedActivation(*c.Activate, len(v))
 	}
 	switch how {
 	case checkpoint.Sigmoid:
@@ -188,7 +188,7 @@ func (c *Call) acceptLabels(i int, out *engine.TokenOutput) error {
 	switch {
 	case c.Task == pooling.Score: // the logit of yes against no
 		v = []float64{v[0] - v[1]}
-		c.activate(v)
+		c.applyActivation(v)
 	case c.Softmax:
 		softmax(v, c.Temperature)
 	default:
@@ -200,8 +200,8 @@ func (c *Call) acceptLabels(i int, out *engine.TokenOutput) error {
 	return nil
 }
 
-// pairs are the results of pairs. An embedder's are made of the vectors of queries and documents.
-func (c *Call) pairs() []pooling.Result {
+// pairResults are the results of pairs. An embedder's are made of the vectors of queries and documents.
+func (c *Call) pairResults() []pooling.Result {
 	if c.subject.Kind != checkpoint.Embedder {
 		return c.found
 	}

@@ -65,20 +65,20 @@ func (s *Service) Call(ctx context.Context, subject *Subject, from completion.Or
 		c.model = from.Model
 	}
 	if c.Task == pooling.ByModel {
-		c.Task = usual(subject.Model)
+		c.Task = usualTask(subject.Model)
 	}
-	if err := c.able(); err != nil {
+	if err := c.checkTask(); err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx); err != nil {
+	if err := c.preparePrompts(ctx); err != nil {
 		return nil, err
 	}
 	c.known = nil
 	return c, nil
 }
 
-// usual is what a model is for.
-func usual(m *checkpoint.Model) pooling.Task {
+// usualTask is what a model is for.
+func usualTask(m *checkpoint.Model) pooling.Task {
 	switch {
 	case m.Kind == checkpoint.Generator || m.Kind == checkpoint.Embedder:
 		return pooling.Embed
@@ -118,8 +118,8 @@ func Capabilities(m *checkpoint.Model) []string {
 	return []string{classes, vectors}
 }
 
-// able refuses what the model is not for, and says what it is for.
-func (c *Call) able() error {
+// checkTask refuses what the model is not for, and says what it is for.
+func (c *Call) checkTask() error {
 	m, need := c.subject.Model, ""
 	switch c.Task {
 	case pooling.Embed, pooling.EmbedTokens:
@@ -148,13 +148,13 @@ func (c *Call) able() error {
 
 // Unable refuses to ask the model of this name for what it is not for.
 func Unable(m *checkpoint.Model, name, need string) *api.Error {
-	e := api.Invalid("model", "the model `%s` is %s: it does not answer %s, but %s", name, described(m), need, listed(Capabilities(m)))
+	e := api.Invalid("model", "the model `%s` is %s: it does not answer %s, but %s", name, describeModel(m), need, joinNames(Capabilities(m)))
 	e.Code = "unsupported_task"
 	return e
 }
 
-// described is a model as errors call it.
-func described(m *checkpoint.Model) string {
+// describeModel is a model as errors call it.
+func describeModel(m *checkpoint.Model) string {
 	switch m.Kind {
 	case checkpoint.Classifier:
 		return fmt.Sprintf("a classifier of %d classes", len(m.Labels))
@@ -164,7 +164,7 @@ func described(m *checkpoint.Model) string {
 	return "a " + m.Kind.String()
 }
 
-func listed(names []string) string {
+func joinNames(names []string) string {
 	text := names[0]
 	for i, name := range names[1:] {
 		if i == len(names)-2 {

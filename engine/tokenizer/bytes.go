@@ -58,7 +58,7 @@ func (bytesModel) Decode(ids []engine.TokenID, skipSpecial bool) (string, error)
 			text = append(text, "<|end_of_text|>"...)
 		}
 	}
-	return lossy(text), nil
+	return decodeLossy(text), nil
 }
 
 func (bytesModel) Close() {}

@@ -73,7 +73,7 @@ func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string,
 }
 
 func (t *Tokenizer) renderChat(messages json.RawMessage, o ChatOptions) (string, error) {
-	context, err := t.chat.context(messages, o)
+	context, err := t.chat.templateContext(messages, o)
 	if err != nil {
 		return "", err
 	}
@@ -88,15 +88,15 @@ func (t *Tokenizer) renderChat(messages json.RawMessage, o ChatOptions) (string,
 	if _, ok := t.chat.templates["tool_use"]; ok && len(o.Variables["tools"]) > 0 {
 		name = "tool_use"
 	}
-	c, err := t.chat.get(name)
+	c, err := t.chat.getTemplate(name)
 	if err != nil {
 		return "", err
 	}
 	return c.renderChat(context)
 }
 
-// context makes the variables of the template.
-func (c *chat) context(messages json.RawMessage, o ChatOptions) ([]byte, error) {
+// templateContext makes the variables of the template.
+func (c *chat) templateContext(messages json.RawMessage, o ChatOptions) ([]byte, error) {
 	variables := map[string]any{"messages": messages, "add_generation_prompt": o.AddGenerationPrompt}
 	for name, text := range c.special {
 		variables[name] = text
@@ -114,8 +114,8 @@ func (c *chat) context(messages json.RawMessage, o ChatOptions) ([]byte, error) 
 	return context, nil
 }
 
-// get compiles a template of the checkpoint at its first use.
-func (c *chat) get(name string) (*compiledTemplate, error) {
+// getTemplate compiles a template of the checkpoint at its first use.
+func (c *chat) getTemplate(name string) (*compiledTemplate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t, ok := c.compiled[name]; ok {
@@ -128,7 +128,7 @@ func (c *chat) get(name string) (*compiledTemplate, error) {
 	if !ok {
 		return nil, errors.New("the model has no chat template; send the prompt to /v1/completions or give a template")
 	}
-	t, err := compile(from.source, "chat template of "+from.file)
+	t, err := compileTemplate(from.source, "chat template of "+from.file)
 	if err != nil {
 		c.broken[name] = err
 		return nil, err
@@ -144,7 +144,7 @@ func (c *chat) getGiven(source string) (*compiledTemplate, error) {
 	if c.ofGiven != nil && c.given == source {
 		return c.ofGiven, nil
 	}
-	t, err := compile(source, "chat template")
+	t, err := compileTemplate(source, "chat template")
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ var partsLoop = regexp.MustCompile(`\{%-?\s*for\s+\w+\s+in\s+(\w+\.content|\w+\[
 // MaxTemplate is the most bytes of a chat template; the longest known have some 30,000.
 const MaxTemplate = 256 << 10
 
-func compile(source, title string) (*compiledTemplate, error) {
+func compileTemplate(source, title string) (*compiledTemplate, error) {
 	if len(source) > MaxTemplate {
 		return nil, fmt.Errorf("%s: it has %d bytes; the limit is %d", title, len(source), MaxTemplate)
 	}

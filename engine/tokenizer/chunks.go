@@ -46,30 +46,30 @@ func newWordCache(s splitter, bytes int) *chunkCache {
 	return c
 }
 
-// cut returns the length of the first chunk of text.
-func (c *chunkCache) cut(text string) int {
+// firstChunkLen returns the length of the first chunk of text.
+func (c *chunkCache) firstChunkLen(text string) int {
 	if c.words {
-		return c.splitter.word(text)
+		return c.splitter.wordLen(text)
 	}
-	return c.splitter.cut(text)
+	return c.splitter.chunkLen(text)
 }
 
-// worth reports whether a chunk at the end of its text, or before it, is likely to be seen again. A
+// isWorthCaching reports whether a chunk at the end of its text, or before it, is likely to be seen again. A
 // long last chunk ends where its text does, so it is not.
-func (c *chunkCache) worth(text string, last bool) bool {
+func (c *chunkCache) isWorthCaching(text string, last bool) bool {
 	if c.words {
 		return len(text) <= maxWord
 	}
 	return !last
 }
 
-// encode appends the ids of text, asking bare for the chunks that are not remembered. It ends at the
+// encodeText appends the ids of text, asking bare for the chunks that are not remembered. It ends at the
 // first that bare fails to encode.
-func (c *chunkCache) encode(ids []engine.TokenID, salt, text string, bare func(string) ([]engine.TokenID, error)) ([]engine.TokenID, error) {
+func (c *chunkCache) encodeText(ids []engine.TokenID, salt, text string, bare func(string) ([]engine.TokenID, error)) ([]engine.TokenID, error) {
 	for first := true; len(text) > 0; first = false {
-		n := c.cut(text)
+		n := c.firstChunkLen(text)
 		key := chunk{salt, text[:n], first && c.splitter.sentencePiece}
-		known, ok := c.get(key)
+		known, ok := c.getChunk(key)
 		if !ok {
 			piece := key.text
 			if c.splitter.sentencePiece && !first {
@@ -79,8 +79,8 @@ func (c *chunkCache) encode(ids []engine.TokenID, salt, text string, bare func(s
 			if known, err = bare(piece); err != nil {
 				return nil, err
 			}
-			if c.worth(key.text, n == len(text)) {
-				c.put(key, known)
+			if c.isWorthCaching(key.text, n == len(text)) {
+				c.putChunk(key, known)
 			}
 		}
 		ids = append(ids, known...)
@@ -89,19 +89,19 @@ func (c *chunkCache) encode(ids []engine.TokenID, salt, text string, bare func(s
 	return ids, nil
 }
 
-func (c *chunkCache) get(key chunk) ([]engine.TokenID, bool) {
+func (c *chunkCache) getChunk(key chunk) ([]engine.TokenID, bool) {
 	c.mu.RLock()
 	ids, ok := c.young[key]
 	aged, isOld := c.old[key]
 	c.mu.RUnlock()
 	if !ok && isOld {
-		c.put(key, aged)
+		c.putChunk(key, aged)
 		return aged, true
 	}
 	return ids, ok
 }
 
-func (c *chunkCache) put(key chunk, ids []engine.TokenID) {
+func (c *chunkCache) putChunk(key chunk, ids []engine.TokenID) {
 	key.text = strings.Clone(key.text)
 	c.mu.Lock()
 	defer c.mu.Unlock()

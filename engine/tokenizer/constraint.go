@@ -15,10 +15,10 @@ type constraint struct {
 	state *native.Form // nil when it is closed
 }
 
-// hold makes a text in the state from, of a form that its caller has taken for it.
-func (all *forms) hold(of *form, from *native.Form) (grammar.Constraint, error) {
+// newConstraint makes a text in the state from, of a form that its caller has taken for it.
+func (all *forms) newConstraint(of *form, from *native.Form) (grammar.Constraint, error) {
 	c := &constraint{all: all, of: of}
-	err := all.step(of, func() (err error) {
+	err := all.runStep(of, func() (err error) {
 		c.state, err = from.Clone()
 		return err
 	})
@@ -39,12 +39,12 @@ func (c *constraint) Close() {
 	c.of.stepping.Unlock()
 	c.state = nil
 	runtime.SetFinalizer(c, nil)
-	c.all.leave(c.of)
+	c.all.releaseForm(c.of)
 }
 
 // Advance implements grammar.Constraint.
 func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, done bool, err error) {
-	err = c.all.step(c.of, func() (err error) {
+	err = c.all.runStep(c.of, func() (err error) {
 		forced, done, err = c.state.Advance(ids)
 		return err
 	})
@@ -53,7 +53,7 @@ func (c *constraint) Advance(ids ...engine.TokenID) (forced []engine.TokenID, do
 
 // Allowed implements grammar.Constraint.
 func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
-	err = c.all.step(c.of, func() (err error) {
+	err = c.all.runStep(c.of, func() (err error) {
 		set, end, err = c.state.Allowed()
 		return err
 	})
@@ -62,10 +62,10 @@ func (c *constraint) Allowed() (set engine.TokenSet, end bool, err error) {
 
 // Clone implements grammar.Constraint.
 func (c *constraint) Clone() (grammar.Constraint, error) {
-	c.all.again(c.of)
-	twin, err := c.all.hold(c.of, c.state)
+	c.all.retainForm(c.of)
+	twin, err := c.all.newConstraint(c.of, c.state)
 	if err != nil {
-		c.all.leave(c.of)
+		c.all.releaseForm(c.of)
 	}
 	return twin, err
 }

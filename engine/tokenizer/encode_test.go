@@ -140,7 +140,7 @@ func TestChunksEqualWhole(t *testing.T) {
 				want := bareIDs(t, tok, text)
 				for _, state := range []string{"cold", "warm"} {
 					for kind, cache := range map[string]*chunkCache{"chunks": tok.chunks, "words": tok.words} {
-						if got := encodeBy(t, cache, text, encoding{t: tok}.bare); !slices.Equal(got, want) {
+						if got := encodeBy(t, cache, text, encoding{t: tok}.encodeBare); !slices.Equal(got, want) {
 							at := 0
 							for got[at] == want[at] {
 								at++
@@ -149,7 +149,7 @@ func TestChunksEqualWhole(t *testing.T) {
 						}
 					}
 				}
-				if tok.chunks.splitter.cut(text) < len(text) {
+				if tok.chunks.splitter.chunkLen(text) < len(text) {
 					cuts++
 				}
 				whole, err := tok.model.Encode(text, true, nil)
@@ -175,7 +175,7 @@ func TestEverySafeCut(t *testing.T) {
 				text := randomText(rng, 40)
 				want := bareIDs(t, tok, text)
 				for i := 1; i < len(text); i++ {
-					if !s.safe(text, i) {
+					if !s.isSafeCut(text, i) {
 						continue
 					}
 					tried++
@@ -235,11 +235,11 @@ func TestWordsAreRemembered(t *testing.T) {
 		plain := func(size int) string { // SentencePiece's words hold the punctuation before the next space
 			return strings.NewReplacer(".", "", ",", "", ";", "").Replace(prose(rng, size)) + " " + unseen
 		}
-		encodeBy(t, cache, plain(4000), encoding{t: tok}.bare)
+		encodeBy(t, cache, plain(4000), encoding{t: tok}.encodeBare)
 		var asked []string
 		encodeBy(t, cache, "a "+plain(1000), func(text string) ([]engine.TokenID, error) {
 			asked = append(asked, text)
-			return encoding{t: tok}.bare(text)
+			return encoding{t: tok}.encodeBare(text)
 		})
 		// The first word, which has no space before it; the one that the text's length cut; the too long one.
 		if len(asked) == 0 || len(asked) > 3 || !strings.HasSuffix(asked[len(asked)-1], unseen) {
@@ -255,8 +255,8 @@ func TestChunkCacheIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	kept := randomText(rng, 2000)
 	for range 30 {
-		encodeBy(t, cache, kept, encoding{t: tok}.bare)
-		encodeBy(t, cache, randomText(rng, 10000), encoding{t: tok}.bare)
+		encodeBy(t, cache, kept, encoding{t: tok}.encodeBare)
+		encodeBy(t, cache, randomText(rng, 10000), encoding{t: tok}.encodeBare)
 	}
 	size := 0
 	for _, m := range []map[chunk][]engine.TokenID{cache.young, cache.old} {
@@ -270,7 +270,7 @@ func TestChunkCacheIsBounded(t *testing.T) {
 	asked := 0
 	encodeBy(t, cache, kept, func(text string) ([]engine.TokenID, error) {
 		asked += len(text)
-		return encoding{t: tok}.bare(text)
+		return encoding{t: tok}.encodeBare(text)
 	})
 	if asked > looseChunk+minChunk {
 		t.Errorf("%d of %d bytes of a text in constant use were encoded again", asked, len(kept))
@@ -282,9 +282,9 @@ func TestTextsAreTheirSalts(t *testing.T) {
 	tok := openShape(t, "llama3")
 	text := randomText(rand.New(rand.NewPCG(7, 9)), 20000)
 	encoded := func(salt string) (bytes int) {
-		_, err := tok.chunks.encode(nil, salt, text, func(text string) ([]engine.TokenID, error) {
+		_, err := tok.chunks.encodeText(nil, salt, text, func(text string) ([]engine.TokenID, error) {
 			bytes += len(text)
-			return encoding{t: tok}.bare(text)
+			return encoding{t: tok}.encodeBare(text)
 		})
 		if err != nil {
 			t.Fatal(err)

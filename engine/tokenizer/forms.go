@@ -76,26 +76,26 @@ func newForms(limit int) *forms {
 
 // open makes a Constraint of a form.
 func (all *forms) open(ctx context.Context, of *native.Grammars, kind grammar.Kind, text string) (grammar.Constraint, error) {
-	f := all.take(formKey{of, kind, sha256.Sum256([]byte(text))}, text)
+	f := all.acquireForm(formKey{of, kind, sha256.Sum256([]byte(text))}, text)
 	select {
 	case <-f.ready:
 	case <-ctx.Done():
-		all.leave(f)
+		all.releaseForm(f)
 		return nil, context.Cause(ctx)
 	}
 	if f.err != nil {
-		all.leave(f)
+		all.releaseForm(f)
 		return nil, f.err
 	}
-	c, err := all.hold(f, f.made)
+	c, err := all.newConstraint(f, f.made)
 	if err != nil {
-		all.leave(f)
+		all.releaseForm(f)
 	}
 	return c, err
 }
 
-// take is the form of a key, for one more user.
-func (all *forms) take(key formKey, text string) *form {
+// acquireForm is the form of a key, for one more user.
+func (all *forms) acquireForm(key formKey, text string) *form {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	f := all.byKey[key]
@@ -103,22 +103,22 @@ func (all *forms) take(key formKey, text string) *form {
 		f = &form{key: key, ready: make(chan struct{})}
 		f.place = all.recent.PushFront(f)
 		all.byKey[key] = f
-		go all.compile(f, text) // ends with what it compiles, or when nobody waits for that
+		go all.compileForm(f, text) // ends with what it compiles, or when nobody waits for that
 	}
 	f.users++
 	all.recent.MoveToFront(f.place)
 	return f
 }
 
-// again takes a form in use for one more user.
-func (all *forms) again(f *form) {
+// retainForm takes a form in use for one more user.
+func (all *forms) retainForm(f *form) {
 	all.mu.Lock()
 	f.users++
 	all.mu.Unlock()
 }
 
-// leave ends a use of f.
-func (all *forms) leave(f *form) {
+// releaseForm ends a use of f.
+func (all *forms) releaseForm(f *form) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	f.users--
@@ -128,13 +128,13 @@ func (all *forms) leave(f *form) {
 	select {
 	case <-f.ready:
 		if f.place == nil {
-			f.free()
+			f.freeCompiled()
 		}
 	default:
 		f.cancelled.Store(1)
-		all.drop(f)
+		all.dropForm(f)
 	}
-	all.trim(all.limit / 2)
+	all.trimUnused(all.limit / 2)
 }
 
 // forget drops the forms of a tokenizer, which nobody uses.
@@ -143,69 +143,69 @@ func (all *forms) forget(of *native.Grammars) {
 	defer all.mu.Unlock()
 	for key, f := range all.byKey {
 		if key.of == of {
-			all.drop(f)
+			all.dropForm(f)
 		}
 	}
 }
 
-// drop takes f out of the forms that are kept, and frees it if nobody uses it. The caller holds mu.
-func (all *forms) drop(f *form) {
+// dropForm takes f out of the forms that are kept, and frees it if nobody uses it. The caller holds mu.
+func (all *forms) dropForm(f *form) {
 	if f.place != nil {
 		all.recent.Remove(f.place)
 		delete(all.byKey, f.key)
 		f.place = nil
 	}
 	if f.users == 0 {
-		f.free()
+		f.freeCompiled()
 	}
 }
 
-// free frees what was compiled.
-func (f *form) free() {
+// freeCompiled frees what was compiled.
+func (f *form) freeCompiled() {
 	if f.made != nil {
 		f.made.Close()
 		f.made = nil
 	}
 }
 
-// trim drops forms that nobody uses, the least recently used first, until all hold no more than most. The caller holds mu.
-func (all *forms) trim(most int) {
+// trimUnused drops forms that nobody uses, the least recently used first, until all hold no more than most. The caller holds mu.
+func (all *forms) trimUnused(most int) {
 	for e := all.recent.Back(); e != nil && (native.FormsHeld() > most || all.recent.Len() > maxForms); {
 		f, before := e.Value.(*form), e.Prev()
 		if f.users == 0 {
-			all.drop(f)
+			all.dropForm(f)
 		}
 		e = before
 	}
 }
 
-// compile makes f, within quickTime or in the line of those that take longer.
-func (all *forms) compile(f *form, text string) {
-	made, err := all.build(f, text)
+// compileForm makes f, within quickTime or in the line of those that take longer.
+func (all *forms) compileForm(f *form, text string) {
+	made, err := all.buildForm(f, text)
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	f.made, f.err = made, err
 	close(f.ready)
 	var busy *engine.Error
 	if f.users == 0 || errors.As(err, &busy) { // the next one tries again
-		all.drop(f)
+		all.dropForm(f)
 	}
-	all.trim(all.limit / 2)
+	all.trimUnused(all.limit / 2)
 }
 
-func (all *forms) build(f *form, text string) (*native.Form, error) {
+func (all *forms) buildForm(f *form, text string) (*native.Form, error) {
 	ctx, stop := context.WithTimeoutCause(context.Background(), maxLine, engine.Errorf(engine.CodeOverloaded,
 		"other forms of answers are being compiled, which take long; this one has waited for %v; come back later", maxLine))
 	defer stop()
-	made, err := all.within(ctx, all.quick, f, text, quickTime)
+	made, err := all.compileInTurn(ctx, all.quick, f, text, quickTime)
 	if !native.IsLate(err, quickTime) {
 		return made, err
 	}
-	return all.within(ctx, all.slow, f, text, slowTime)
+	return all.compileInTurn(ctx, all.slow, f, text, slowTime)
 }
 
-// within compiles when there is a turn; where the memory of all forms is used up, once more without those that nobody uses.
-func (all *forms) within(ctx context.Context, line *turns.Turns, f *form, text string, most time.Duration) (*native.Form, error) {
+// compileInTurn compiles when there is a turn; where the memory of all forms is used up, once more without those that nobody uses.
+func (all *forms) compileInTurn(ctx context.Context, line *turns.Turns, f *form, text string, most time.Duration) (*native.Form, error) {
 	if line.Take(ctx, len(text)) != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -215,14 +215,14 @@ func (all *forms) within(ctx context.Context, line *turns.Turns, f *form, text s
 		return made, err
 	}
 	all.mu.Lock()
-	all.trim(0)
+	all.trimUnused(0)
 	all.mu.Unlock()
 	made, err = f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
-	return made, all.explain(err)
+	return made, all.explainError(err)
 }
 
-// step runs one step of a text of f.
-func (all *forms) step(f *form, run func() error) error {
+// runStep runs one step of a text of f.
+func (all *forms) runStep(f *form, run func() error) error {
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
 	_ = all.steps.Take(context.Background(), int(f.last.Microseconds())) // steps end by themselves
@@ -233,13 +233,13 @@ func (all *forms) step(f *form, run func() error) error {
 		return nil
 	}
 	all.mu.Lock()
-	all.drop(f) // the next one compiles it anew
+	all.dropForm(f) // the next one compiles it anew
 	all.mu.Unlock()
-	return all.explain(err)
+	return all.explainError(err)
 }
 
-// explain makes an Error of what is no fault of a form.
-func (all *forms) explain(err error) error {
+// explainError makes an Error of what is no fault of a form.
+func (all *forms) explainError(err error) error {
 	switch {
 	case native.IsFull(err):
 		return engine.Errorf(engine.CodeOverloaded, "the forms of open requests hold %d MiB of the %d MiB that all may; come back later, or ask for a simpler form",

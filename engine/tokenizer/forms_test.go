@@ -24,7 +24,7 @@ func formsOf(t *testing.T, limit int) *forms {
 	t.Helper()
 	before := compiledForms
 	compiledForms.mu.Lock()
-	compiledForms.trim(0)
+	compiledForms.trimUnused(0)
 	compiledForms.mu.Unlock()
 	compiledForms = newForms(limit)
 	t.Cleanup(func() {
@@ -158,7 +158,7 @@ func TestManyHostileForms(t *testing.T) {
 		t.Error("all were served, or none")
 	}
 	all.mu.Lock()
-	all.trim(0)
+	all.trimUnused(0)
 	kept := all.recent.Len()
 	all.mu.Unlock()
 	if left := native.FormsHeld(); left > 64<<10 {
@@ -218,7 +218,7 @@ func TestFormsGiveBack(t *testing.T) {
 			}
 		}
 		all.mu.Lock()
-		all.trim(-1)
+		all.trimUnused(-1)
 		all.mu.Unlock()
 		return native.FormsHeld()
 	}
@@ -245,7 +245,7 @@ func TestFullForms(t *testing.T) {
 	}
 	c.Close()
 	all.mu.Lock()
-	all.trim(0)
+	all.trimUnused(0)
 	all.mu.Unlock()
 }
 

@@ -41,7 +41,7 @@ func (t *Tokenizer) openGrammars() (*native.Grammars, error) {
 	if !ok {
 		return nil, errors.New("this tokenizer has no grammars")
 	}
-	return m.Grammars(t.spellings())
+	return m.Grammars(t.tokenSpellings())
 }
 
 // closeGrammars frees what the constraints have shared.
@@ -52,12 +52,12 @@ func (t *Tokenizer) closeGrammars() {
 	}
 }
 
-// spellings are the bytes of each token that may be part of a text: none of those that end one, nor of other special ones.
-func (t *Tokenizer) spellings() [][]byte {
+// tokenSpellings are the bytes of each token that may be part of a text: none of those that end one, nor of other special ones.
+func (t *Tokenizer) tokenSpellings() [][]byte {
 	all := make([][]byte, len(t.tokens))
 	for id, token := range t.tokens {
 		if !token.special && !slices.Contains(t.eos, engine.TokenID(id)) {
-			all[id] = token.bytes()
+			all[id] = token.decodedBytes()
 		}
 	}
 	return all

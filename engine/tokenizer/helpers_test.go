@@ -28,7 +28,7 @@ func mustDecode(t testing.TB, tok *Tokenizer, ids []engine.TokenID, skipSpecial 
 // bareIDs encodes text in one piece.
 func bareIDs(t testing.TB, tok *Tokenizer, text string) []engine.TokenID {
 	t.Helper()
-	ids, err := encoding{t: tok}.bare(text)
+	ids, err := encoding{t: tok}.encodeBare(text)
 	if err != nil {
 		t.Errorf("bare(%.60q): %v", text, err)
 	}
@@ -38,7 +38,7 @@ func bareIDs(t testing.TB, tok *Tokenizer, text string) []engine.TokenID {
 // encodeBy encodes text through a cache, asking bare.
 func encodeBy(t testing.TB, cache *chunkCache, text string, bare func(string) ([]engine.TokenID, error)) []engine.TokenID {
 	t.Helper()
-	ids, err := cache.encode(nil, "", text, bare)
+	ids, err := cache.encodeText(nil, "", text, bare)
 	if err != nil {
 		t.Errorf("encode(%.60q): %v", text, err)
 	}
@@ -48,7 +48,7 @@ func encodeBy(t testing.TB, cache *chunkCache, text string, bare func(string) ([
 // wordIDs encodes text by way of the words that are remembered.
 func wordIDs(t testing.TB, tok *Tokenizer, text string) []engine.TokenID {
 	t.Helper()
-	ids, err := encoding{t: tok}.words(text)
+	ids, err := encoding{t: tok}.encodeWords(text)
 	if err != nil {
 		t.Errorf("words(%.60q): %v", text, err)
 	}

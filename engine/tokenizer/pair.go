@@ -62,13 +62,13 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	if t.pairError = json.Unmarshal(tokenizerJSON, &file); t.pairError != nil {
 		return
 	}
-	p := file.Processor.templated()
-	single, err := p.around(p.Single, "A")
+	p := file.Processor.asTemplate()
+	single, err := p.readTemplate(p.Single, "A")
 	if err == nil && !(slices.Equal(single.Before, t.leading) && slices.Equal(single.After, t.trailing)) {
 		err = fmt.Errorf("the post_processor of type %s is not known to do what it does", p.Type)
 	}
 	if err == nil {
-		t.pair, err = p.around(p.Pair, "A", "B")
+		t.pair, err = p.readTemplate(p.Pair, "A", "B")
 	}
 	var inputs []string
 	if json.Unmarshal(t.chat.config["model_input_names"], &inputs) == nil && inputs != nil && !slices.Contains(inputs, "token_type_ids") {
@@ -84,8 +84,8 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	}
 }
 
-// templated is p as a template, which all of the library's can be written as.
-func (p *postProcessor) templated() *postProcessor {
+// asTemplate is p as a template, which all of the library's can be written as.
+func (p *postProcessor) asTemplate() *postProcessor {
 	a, b := piece{Sequence: &step{ID: "A"}}, piece{Sequence: &step{ID: "B", Type: 1}}
 	if p == nil {
 		return &postProcessor{Type: "null", Single: []piece{a}, Pair: []piece{a, b}}
@@ -113,14 +113,14 @@ func (p *postProcessor) templated() *postProcessor {
 func lastThatAdds(list []postProcessor) *postProcessor {
 	for _, p := range slices.Backward(list) {
 		if p.Type != "ByteLevel" {
-			return p.templated()
+			return p.asTemplate()
 		}
 	}
-	return (*postProcessor)(nil).templated()
+	return (*postProcessor)(nil).asTemplate()
 }
 
-// around reads a template of the named texts, in their order.
-func (p *postProcessor) around(template []piece, texts ...string) (Pair, error) {
+// readTemplate reads a template of the named texts, in their order.
+func (p *postProcessor) readTemplate(template []piece, texts ...string) (Pair, error) {
 	var pair Pair
 	parts := [3]*[]engine.TokenID{&pair.Before, &pair.Between, &pair.After}
 	if len(texts) == 1 {

@@ -45,10 +45,10 @@ const (
 	hashFactor  = 0x9E3779B97F4A7C15
 )
 
-// splitter returns how texts can be cut, or nil when it is not known to be safe.
-func (p *parts) splitter() *splitter {
+// newSplitter returns how texts can be cut, or nil when it is not known to be safe.
+func (p *parts) newSplitter() *splitter {
 	for _, a := range p.Added {
-		if a.LStrip || a.RStrip || a.SingleWord || a.Content == "" || !uncut(a.Content) {
+		if a.LStrip || a.RStrip || a.SingleWord || a.Content == "" || !isNeverCut(a.Content) {
 			return nil
 		}
 	}
@@ -68,9 +68,9 @@ func (p *parts) splitter() *splitter {
 	return nil
 }
 
-// uncut reports whether no cut can fall inside an added token, nor, with SentencePiece, beside it.
-func uncut(content string) bool {
-	return !strings.ContainsAny(content, " \n\u3002") && !alphanumeric(content[0]) && !alphanumeric(content[len(content)-1])
+// isNeverCut reports whether no cut can fall inside an added token, nor, with SentencePiece, beside it.
+func isNeverCut(content string) bool {
+	return !strings.ContainsAny(content, " \n\u3002") && !isAlphanumeric(content[0]) && !isAlphanumeric(content[len(content)-1])
 }
 
 func (c component) splitsWords() bool {
@@ -107,10 +107,10 @@ func (p *parts) spacesLead() bool {
 	return true
 }
 
-// cut returns the length of a chunk of hundreds of bytes that text begins with.
-func (s splitter) cut(text string) int {
+// chunkLen returns the length of a chunk of hundreds of bytes that text begins with.
+func (s splitter) chunkLen(text string) int {
 	for i := minChunk; i < len(text); i++ {
-		if !s.safe(text, i) {
+		if !s.isSafeCut(text, i) {
 			continue
 		}
 		sample := binary.LittleEndian.Uint64([]byte(text[i-chunkSample : i]))
@@ -121,27 +121,27 @@ func (s splitter) cut(text string) int {
 	return len(text)
 }
 
-// word returns the length of the shortest chunk that text begins with.
-func (s splitter) word(text string) int {
+// wordLen returns the length of the shortest chunk that text begins with.
+func (s splitter) wordLen(text string) int {
 	for i := 1; i < len(text); i++ {
-		if s.safe(text, i) {
+		if s.isSafeCut(text, i) {
 			return i
 		}
 	}
 	return len(text)
 }
 
-// safe reports whether text can be cut before its byte i.
-func (s splitter) safe(text string, i int) bool {
+// isSafeCut reports whether text can be cut before its byte i.
+func (s splitter) isSafeCut(text string, i int) bool {
 	before := text[i-1]
 	switch text[i] {
 	case ' ':
 		if s.sentencePiece {
-			return alphanumeric(before) && i+1 < len(text) && alphanumeric(text[i+1])
+			return isAlphanumeric(before) && i+1 < len(text) && isAlphanumeric(text[i+1])
 		}
 		return before > ' ' && before < 0x7F
 	case '\n':
-		return !s.sentencePiece && alphanumeric(before)
+		return !s.sentencePiece && isAlphanumeric(before)
 	case "\u3002"[0]:
 		if s.sentencePiece || !strings.HasPrefix(text[i:], "\u3002") {
 			return false
@@ -152,6 +152,6 @@ func (s splitter) safe(text string, i int) bool {
 	return false
 }
 
-func alphanumeric(c byte) bool {
+func isAlphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }

@@ -95,11 +95,11 @@ func openModel(text []byte) (model, *parts, error) {
 }
 
 func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
-	t := &Tokenizer{model: m, tokens: parts.tokens(), chat: newChat(files)}
+	t := &Tokenizer{model: m, tokens: parts.vocabTokens(), chat: newChat(files)}
 	if err := t.findSurroundings(); err != nil {
 		return nil, err
 	}
-	if s := parts.splitter(); s != nil {
+	if s := parts.newSplitter(); s != nil {
 		t.chunks, t.words = newChunkCache(*s, chunkCacheBytes), newWordCache(*s, wordCacheBytes)
 	}
 	t.widest = t.findWidest(parts)
@@ -161,7 +161,7 @@ func (t *Tokenizer) Encode(ctx context.Context, salt, text string, addSpecial bo
 	if addSpecial {
 		ids = append(ids, t.leading...)
 	}
-	ids, err := e.append(ids, text)
+	ids, err := e.appendText(ids, text)
 	if err != nil {
 		if ended := ctx.Err(); ended != nil && e.cancelled != nil {
 			return nil, ended
@@ -184,24 +184,24 @@ type encoding struct {
 	cancelled *atomic.Int32 // not 0: nobody waits for the ids; nil for a short text
 }
 
-func (e encoding) append(ids []engine.TokenID, text string) ([]engine.TokenID, error) {
+func (e encoding) appendText(ids []engine.TokenID, text string) ([]engine.TokenID, error) {
 	switch {
 	case e.t.chunks == nil:
-		more, err := e.bare(text)
+		more, err := e.encodeBare(text)
 		return append(ids, more...), err
 	case len(text) < minCachedText:
-		return e.t.words.encode(ids, "", text, e.bare)
+		return e.t.words.encodeText(ids, "", text, e.encodeBare)
 	}
-	return e.t.chunks.encode(ids, e.salt, text, e.words)
+	return e.t.chunks.encodeText(ids, e.salt, text, e.encodeWords)
 }
 
-// words is bare by way of the words that are remembered.
-func (e encoding) words(text string) ([]engine.TokenID, error) {
-	return e.t.words.encode(make([]engine.TokenID, 0, len(text)/3+8), "", text, e.bare)
+// encodeWords is bare by way of the words that are remembered.
+func (e encoding) encodeWords(text string) ([]engine.TokenID, error) {
+	return e.t.words.encodeText(make([]engine.TokenID, 0, len(text)/3+8), "", text, e.encodeBare)
 }
 
-// bare encodes without special tokens around.
-func (e encoding) bare(text string) ([]engine.TokenID, error) {
+// encodeBare encodes without special tokens around.
+func (e encoding) encodeBare(text string) ([]engine.TokenID, error) {
 	if e.cancelled != nil && e.cancelled.Load() != 0 {
 		return nil, context.Canceled
 	}
@@ -229,7 +229,7 @@ func (t *Tokenizer) TokenText(id engine.TokenID) string {
 	if int(id) >= len(t.tokens) {
 		return ""
 	}
-	return lossy(t.tokens[id].bytes())
+	return decodeLossy(t.tokens[id].decodedBytes())
 }
 
 // TokenBytes is what one token adds to the bytes of a text; unlike TokenText it is exact for parts
@@ -238,7 +238,7 @@ func (t *Tokenizer) TokenBytes(id engine.TokenID) []byte {
 	if int(id) >= len(t.tokens) {
 		return nil
 	}
-	return t.tokens[id].bytes()
+	return t.tokens[id].decodedBytes()
 }
 
 // BOS is the token that begins a text, if the tokenizer has one.

@@ -67,8 +67,8 @@ type token struct {
 	special  bool // no part of a text
 }
 
-// bytes is what the token stands for.
-func (t token) bytes() []byte {
+// decodedBytes is what the token stands for.
+func (t token) decodedBytes() []byte {
 	switch t.spelling {
 	case byteLevelSpelling:
 		out := make([]byte, 0, len(t.text))
@@ -109,9 +109,9 @@ var byteOfRune = func() map[rune]byte {
 	return m
 }()
 
-// tokens returns the vocabulary by id. Added tokens are spelt as they are.
-func (p *parts) tokens() []token {
-	s := p.Decoder.spelling()
+// vocabTokens returns the vocabulary by id. Added tokens are spelt as they are.
+func (p *parts) vocabTokens() []token {
+	s := p.Decoder.tokenSpelling()
 	tokens := make([]token, len(p.Vocab))
 	for id, text := range p.Vocab {
 		if text != nil {
@@ -124,7 +124,7 @@ func (p *parts) tokens() []token {
 	return tokens
 }
 
-func (c component) spelling() spelling {
+func (c component) tokenSpelling() spelling {
 	switch c.Type {
 	case "ByteLevel":
 		return byteLevelSpelling
@@ -136,7 +136,7 @@ func (c component) spelling() spelling {
 		}
 	}
 	for _, d := range c.Decoders {
-		if s := d.spelling(); s != plainSpelling {
+		if s := d.tokenSpelling(); s != plainSpelling {
 			return s
 		}
 	}
@@ -152,5 +152,5 @@ func (p *parts) specialIDs() map[string]engine.TokenID {
 	return m
 }
 
-// lossy reads bytes as UTF-8, with one U+FFFD for each run that is not.
-func lossy(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+// decodeLossy reads bytes as UTF-8, with one U+FFFD for each run that is not.
+func decodeLossy(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -24,7 +24,7 @@ func (t *Tokenizer) findWidest(p *parts) int {
 	}
 	widest := 1
 	for _, token := range t.tokens {
-		widest = max(widest, len(token.bytes()))
+		widest = max(widest, len(token.decodedBytes()))
 	}
 	if strings.Contains(string(p.Normalizer), `"NFC"`) {
 		widest *= nfcShrinks
@@ -57,5 +57,5 @@ func (p *parts) spellsBytes() bool {
 			return false
 		}
 	}
-	return p.Decoder.spelling() == byteLevelSpelling
+	return p.Decoder.tokenSpelling() == byteLevelSpelling
 }

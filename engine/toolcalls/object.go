@@ -37,18 +37,18 @@ func (o *object) read(text []byte, bare bool) (n int) {
 	o.bareObject = bare
 	for n < len(text) && !o.done && !o.bad {
 		o.text = append(o.text, text[n])
-		o.look(text[n])
+		o.scanByte(text[n])
 		o.pos++
 		n++
 	}
 	return n
 }
 
-// known says that it is a call: its name is known, and its arguments have begun.
-func (o *object) known() bool { return o.name != "" && (o.from > 0 || o.bareObject && o.pos > 0) }
+// isCall says that it is a call: its name is known, and its arguments have begun.
+func (o *object) isCall() bool { return o.name != "" && (o.from > 0 || o.bareObject && o.pos > 0) }
 
-// fresh are the arguments that were not told.
-func (o *object) fresh() string {
+// newArguments are the arguments that were not told.
+func (o *object) newArguments() string {
 	from, to := max(o.told, o.from), o.pos
 	if o.to > 0 {
 		to = o.to
@@ -57,8 +57,8 @@ func (o *object) fresh() string {
 	return string(o.text[min(from, to):to])
 }
 
-// look takes the next byte.
-func (o *object) look(c byte) {
+// scanByte takes the next byte.
+func (o *object) scanByte(c byte) {
 	switch {
 	case o.quoted:
 		o.inString(c)
@@ -76,7 +76,7 @@ func (o *object) look(c byte) {
 	case c == ':' && o.want == wantColon:
 		o.want, o.value = wantValue, 0
 	case c == ',' && o.want != wantKey:
-		o.end(o.pos)
+		o.endValue(o.pos)
 		o.want = wantKey
 	case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 	default:
@@ -94,9 +94,9 @@ func (o *object) inString(c byte) {
 	case c == '"':
 		o.quoted = false
 		if o.depth == 1 && o.want == wantKey {
-			o.key, o.want = o.unquote(), wantColon
+			o.key, o.want = o.unquoteString(), wantColon
 		} else if o.depth == 1 {
-			o.end(o.pos + 1)
+			o.endValue(o.pos + 1)
 		}
 	}
 }
@@ -112,8 +112,8 @@ func (o *object) begin() {
 	}
 }
 
-// end notes that the value of a key ends at a place.
-func (o *object) end(at int) {
+// endValue notes that the value of a key ends at a place.
+func (o *object) endValue(at int) {
 	if o.want != wantValue || o.value == 0 {
 		return
 	}
@@ -122,7 +122,7 @@ func (o *object) end(at int) {
 	case o.from == o.value && o.to == 0:
 		o.to = at
 	case o.key == "name" && o.name == "" && o.text[o.value] == '"':
-		o.name = o.unquote()
+		o.name = o.unquoteString()
 	}
 }
 
@@ -132,15 +132,15 @@ func (o *object) close() {
 	case o.depth < 0:
 		o.bad = true
 	case o.depth == 0:
-		o.end(o.pos)
+		o.endValue(o.pos)
 		o.done = true
 	case o.depth == 1:
-		o.end(o.pos + 1)
+		o.endValue(o.pos + 1)
 	}
 }
 
-// unquote is the string that ends here.
-func (o *object) unquote() (s string) {
+// unquoteString is the string that ends here.
+func (o *object) unquoteString() (s string) {
 	_ = json.Unmarshal(o.text[o.string:o.pos+1], &s)
 	return s
 }

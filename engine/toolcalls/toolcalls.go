@@ -55,9 +55,9 @@ type Parser struct {
 
 // New makes a Parser of a name of Names.
 func New(name string) *Parser {
-	p := &Parser{form: parsers[name], state: (*Parser).outside}
+	p := &Parser{form: parsers[name], state: (*Parser).findCallMark}
 	if p.form.open == "" {
-		p.state = (*Parser).beginning
+		p.state = (*Parser).detectLlamaCall
 	}
 	return p
 }
@@ -68,7 +68,7 @@ func (p *Parser) Add(text string, last bool) []Part {
 	for p.state(p) {
 	}
 	if last {
-		p.say(append(p.held, p.text...))
+		p.emitText(append(p.held, p.text...))
 		p.held, p.text = nil, nil
 	}
 	return p.parts
@@ -98,8 +98,8 @@ func Parse(name, text string) (content string, calls []Call) {
 	return content, calls
 }
 
-// say tells text, unless there were calls before it.
-func (p *Parser) say(text []byte) {
+// emitText tells text, unless there were calls before it.
+func (p *Parser) emitText(text []byte) {
 	if len(text) == 0 || p.begun {
 		return
 	}
@@ -110,36 +110,36 @@ func (p *Parser) say(text []byte) {
 	p.parts = append(p.parts, Part{Text: string(text)})
 }
 
-// take moves n bytes of text to what is held.
-func (p *Parser) take(n int) {
+// holdText moves n bytes of text to what is held.
+func (p *Parser) holdText(n int) {
 	p.held = append(p.held, p.text[:n]...)
 	p.text = p.text[n:]
 }
 
-// space takes white space, and says whether something is behind it.
-func (p *Parser) space() bool {
-	p.take(len(p.text) - len(bytes.TrimLeft(p.text, " \t\r\n")))
+// skipSpace takes white space, and says whether something is behind it.
+func (p *Parser) skipSpace() bool {
+	p.holdText(len(p.text) - len(bytes.TrimLeft(p.text, " \t\r\n")))
 	return len(p.text) > 0
 }
 
-// outside looks for the beginning of a call; the end of text that may be one waits.
-func (p *Parser) outside() bool {
+// findCallMark looks for the beginning of a call; the end of text that may be one waits.
+func (p *Parser) findCallMark() bool {
 	at := bytes.Index(p.text, []byte(p.form.open))
 	if at >= 0 {
-		p.say(p.text[:at])
+		p.emitText(p.text[:at])
 		p.text = p.text[at:]
-		p.take(len(p.form.open))
-		p.open((*Parser).inside)
+		p.holdText(len(p.form.open))
+		p.open((*Parser).parseAfterMark)
 		return true
 	}
-	n := len(p.text) - partial(p.text, p.form.open)
-	p.say(p.text[:n])
+	n := len(p.text) - partialMarkLen(p.text, p.form.open)
+	p.emitText(p.text[:n])
 	p.text = p.text[n:]
 	return false
 }
 
-// partial is how many bytes at the end of text may be the beginning of mark.
-func partial(text []byte, mark string) int {
+// partialMarkLen is how many bytes at the end of text may be the beginning of mark.
+func partialMarkLen(text []byte, mark string) int {
 	for n := min(len(text), len(mark)-1); n > 0; n-- {
 		if strings.HasPrefix(mark, string(text[len(text)-n:])) {
 			return n
@@ -153,51 +153,51 @@ func (p *Parser) open(next func(*Parser) bool) {
 	p.in, p.named, p.state = object{}, "", next
 }
 
-// beginning looks whether an answer is a call of Llama 3.
-func (p *Parser) beginning() bool {
-	if !p.space() {
+// detectLlamaCall looks whether an answer is a call of Llama 3.
+func (p *Parser) detectLlamaCall() bool {
+	if !p.skipSpace() {
 		return false
 	}
 	switch {
 	case len(p.text) >= len(start) && string(p.text[:len(start)]) == start:
-		p.take(len(start))
+		p.holdText(len(start))
 	case p.text[0] == '{':
-	case partial(p.text, start) == len(p.text) && !p.last:
+	case partialMarkLen(p.text, start) == len(p.text) && !p.last:
 		return false
 	default:
-		return p.plain()
+		return p.emitAllText()
 	}
-	p.open((*Parser).object)
+	p.open((*Parser).parseCall)
 	return true
 }
 
-// plain makes text of all that is held and follows.
-func (p *Parser) plain() bool {
-	p.say(p.held)
+// emitAllText makes text of all that is held and follows.
+func (p *Parser) emitAllText() bool {
+	p.emitText(p.held)
 	p.held = nil
 	p.state = func(p *Parser) bool {
-		p.say(p.text)
+		p.emitText(p.text)
 		p.text = nil
 		return false
 	}
 	return true
 }
 
-// inside is behind a mark: before an object, a list of them, or a name.
-func (p *Parser) inside() bool {
-	if !p.space() {
+// parseAfterMark is behind a mark: before an object, a list of them, or a name.
+func (p *Parser) parseAfterMark() bool {
+	if !p.skipSpace() {
 		return false
 	}
 	switch {
 	case p.text[0] == '{':
-		p.state = (*Parser).object
+		p.state = (*Parser).parseCall
 	case p.form.list && p.text[0] == '[':
-		p.take(1)
-		p.state = (*Parser).object
+		p.holdText(1)
+		p.state = (*Parser).parseCall
 	case p.form.list:
 		p.state = (*Parser).name
 	default:
-		return p.plain()
+		return p.emitAllText()
 	}
 	return true
 }
@@ -214,17 +214,17 @@ func (p *Parser) name() bool {
 	name, _, _ := strings.Cut(string(p.text[:max(at, 0)]), "[CALL_ID]")
 	name = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(name), "[ARGS]"))
 	if at <= 0 || at > maxName || name == "" {
-		return p.plain()
+		return p.emitAllText()
 	}
 	p.named = name
-	p.take(at)
-	p.state = (*Parser).object
+	p.holdText(at)
+	p.state = (*Parser).parseCall
 	return true
 }
 
-// object reads a call.
-func (p *Parser) object() bool {
-	if p.in.pos == 0 && !p.space() {
+// parseCall reads a call.
+func (p *Parser) parseCall() bool {
+	if p.in.pos == 0 && !p.skipSpace() {
 		return false
 	}
 	told := p.in.told
@@ -232,33 +232,33 @@ func (p *Parser) object() bool {
 	if p.named != "" {
 		p.in.name = p.named
 	}
-	known, over := p.in.known(), p.in.done || p.in.bad
+	known, over := p.in.isCall(), p.in.done || p.in.bad
 	switch {
 	case over && !known:
-		return p.plain()
+		return p.emitAllText()
 	case !known:
-		p.take(n)
+		p.holdText(n)
 		return false
 	}
 	p.tell(told)
 	p.text = p.text[n:]
 	if p.in.done {
-		p.state = (*Parser).between
+		p.state = (*Parser).findNextCall
 	} else if p.in.bad { // what was told cannot be taken back
-		p.state = (*Parser).nothing
+		p.state = (*Parser).discardText
 	}
 	return over
 }
 
-// nothing leaves out what follows.
-func (p *Parser) nothing() bool {
+// discardText leaves out what follows.
+func (p *Parser) discardText() bool {
 	p.text = nil
 	return false
 }
 
 // tell says what is new of a call.
 func (p *Parser) tell(told int) {
-	part := Part{Call: p.calls - 1, Arguments: p.in.fresh()}
+	part := Part{Call: p.calls - 1, Arguments: p.in.newArguments()}
 	if told == 0 {
 		part.Call, part.Name = p.calls, p.in.name
 		p.calls++
@@ -269,19 +269,19 @@ func (p *Parser) tell(told int) {
 	}
 }
 
-// between looks for the next call behind one: another mark, or what parts the objects of a list.
-func (p *Parser) between() bool {
+// findNextCall looks for the next call behind one: another mark, or what parts the objects of a list.
+func (p *Parser) findNextCall() bool {
 	p.text = bytes.TrimLeft(p.text, " \t\r\n,;")
 	switch {
 	case len(p.text) == 0:
 		return false
 	case p.text[0] == '{':
-		p.open((*Parser).object)
+		p.open((*Parser).parseCall)
 		return true
 	case p.form.open == "":
-		p.state = (*Parser).nothing
+		p.state = (*Parser).discardText
 		return true
 	}
-	p.state = (*Parser).outside
+	p.state = (*Parser).findCallMark
 	return true
 }

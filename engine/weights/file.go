@@ -50,5 +50,7 @@ func (f *file) readHeader(opened *os.File) error {
 	return err
 }
 
-// data is a tensor in the mapping.
-func (f *file) data(e entry) []byte { return f.Data()[f.body+e.begin : f.body+e.end : f.body+e.end] }
+// tensorData is a tensor in the mapping.
+func (f *file) tensorData(e entry) []byte {
+	return f.Data()[f.body+e.begin : f.body+e.end : f.body+e.end]
+}

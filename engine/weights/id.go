@@ -10,7 +10,7 @@ type ID [sha256.Size]byte
 
 // ID is that of a tensor that there is, with its scales where it is of codes.
 func (c *Checkpoint) ID(name string) ID {
-	t, packed, _ := c.stored(name)
+	t, packed, _ := c.storedTensor(name)
 	id := c.Alone(t.name)
 	if packed || computable[t.dtype].Scaled() {
 		scales := c.Alone(name + scaleSuffix)

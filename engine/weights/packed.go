@@ -35,11 +35,11 @@ func (f packedFile) ReadPart(dst, part []byte) error {
 // wordsOf is how many words a row of so many codes takes.
 func wordsOf(cols int) int { return (cols + perWord - 1) / perWord }
 
-// unfilled is a packed matrix whose rows were filled up: its codes, in memory of their own.
-func (c *Checkpoint) unfilled(t located, rows, cols int) ([]byte, error) {
+// unpadMatrix is a packed matrix whose rows were filled up: its codes, in memory of their own.
+func (c *Checkpoint) unpadMatrix(t located, rows, cols int) ([]byte, error) {
 	from, padded := packedFile{t.file}, perWord*wordsOf(cols)
 	all := make([]byte, t.end-t.begin)
-	if err := from.ReadPart(all, t.file.data(t.entry)); err != nil {
+	if err := from.ReadPart(all, t.file.tensorData(t.entry)); err != nil {
 		return nil, err
 	}
 	for i := range rows {
@@ -48,8 +48,8 @@ func (c *Checkpoint) unfilled(t located, rows, cols int) ([]byte, error) {
 	return all[:rows*cols], nil
 }
 
-// stored is the tensor in which the named one is, and whether it is packed.
-func (c *Checkpoint) stored(name string) (t located, packed, ok bool) {
+// storedTensor is the tensor in which the named one is, and whether it is packed.
+func (c *Checkpoint) storedTensor(name string) (t located, packed, ok bool) {
 	if t, ok = c.tensors[name]; ok {
 		return t, false, true
 	}
@@ -99,8 +99,8 @@ func (c *Checkpoint) findShape(name string, shape []int) error {
 	return nil
 }
 
-// find is Find for what is stored, packed or as it is.
-func (c *Checkpoint) find(t located, packed bool, name string, shape []int) (kernels.DType, error) {
+// findStored is Find for what is stored, packed or as it is.
+func (c *Checkpoint) findStored(t located, packed bool, name string, shape []int) (kernels.DType, error) {
 	if packed {
 		return kernels.I8, c.findPacked(name, shape)
 	}

@@ -76,18 +76,18 @@ func (q *Quantization) Check() error {
 	switch {
 	case q.Method != "compressed-tensors":
 		return refuse("quant_method", fmt.Sprintf("%q", q.Method))
-	case !empty(q.KVCacheScheme):
+	case !isEmptyKey(q.KVCacheScheme):
 		return refuse("kv_cache_scheme", string(q.KVCacheScheme))
-	case !empty(q.TransformConfig):
+	case !isEmptyKey(q.TransformConfig):
 		return refuse("transform_config", string(q.TransformConfig))
-	case !empty(q.SparsityConfig) && !dense(q.SparsityConfig):
+	case !isEmptyKey(q.SparsityConfig) && !isDense(q.SparsityConfig):
 		return refuse("sparsity_config", string(q.SparsityConfig))
 	case len(q.Groups) == 0:
 		return refuse("config_groups", "empty or missing")
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		g := q.Groups[name]
-		if key, value := g.unsupported(); key != "" {
+		if key, value := g.unsupportedKey(); key != "" {
 			return refuse("config_groups."+name+"."+key, value)
 		}
 		stored := formats[g.Weights.Type]
@@ -107,15 +107,15 @@ func (q *Quantization) Check() error {
 	return nil
 }
 
-// unsupported is the first key whose value is not a supported scheme's, or "".
-func (g *QuantizationGroup) unsupported() (key string, value any) {
+// unsupportedKey is the first key whose value is not a supported scheme's, or "".
+func (g *QuantizationGroup) unsupportedKey() (key string, value any) {
 	switch {
 	case g.Weights == nil:
 		return "weights", "missing"
 	case g.Outputs != nil:
 		return "output_activations", "there"
 	}
-	if key, value := g.Weights.unsupported("channel", "tensor"); key != "" {
+	if key, value := g.Weights.unsupportedKey("channel", "tensor"); key != "" {
 		return "weights." + key, value
 	}
 	if d := string(g.Weights.Dynamic); d != "" && d != "false" && d != "null" {
@@ -127,7 +127,7 @@ func (g *QuantizationGroup) unsupported() (key string, value any) {
 		}
 		return "", nil
 	}
-	if key, value := g.Activations.unsupported("token"); key != "" {
+	if key, value := g.Activations.unsupportedKey("token"); key != "" {
 		return "input_activations." + key, value
 	}
 	if g.Activations.Type != g.Weights.Type {
@@ -139,7 +139,7 @@ func (g *QuantizationGroup) unsupported() (key string, value any) {
 	return "", nil
 }
 
-func (a *QuantizationArgs) unsupported(strategies ...string) (key string, value any) {
+func (a *QuantizationArgs) unsupportedKey(strategies ...string) (key string, value any) {
 	switch {
 	case a.Bits != 8:
 		return "num_bits", a.Bits
@@ -162,14 +162,14 @@ func orAbsent(raw string) string {
 	return raw
 }
 
-// empty is a key that is absent, null or {}.
-func empty(raw json.RawMessage) bool {
+// isEmptyKey is a key that is absent, null or {}.
+func isEmptyKey(raw json.RawMessage) bool {
 	var keys map[string]json.RawMessage
 	return len(raw) == 0 || json.Unmarshal(raw, &keys) == nil && len(keys) == 0
 }
 
-// dense is a sparsity_config that says nothing is left out.
-func dense(raw json.RawMessage) bool {
+// isDense is a sparsity_config that says nothing is left out.
+func isDense(raw json.RawMessage) bool {
 	var c struct{ Format string }
 	return json.Unmarshal(raw, &c) == nil && c.Format == "dense"
 }
@@ -189,18 +189,18 @@ func checkPatterns(names []string) error {
 // Linear is the scheme of the linear layer of this module name (such as "model.layers.0.mlp.up_proj"): that
 // of the first group by name that has it as a target. Check must have passed.
 func (q *Quantization) Linear(module string) Scheme {
-	if q == nil || matches(q.Ignore, module) {
+	if q == nil || matchesModule(q.Ignore, module) {
 		return Scheme{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
-		if g := q.Groups[name]; matches(g.Targets, module) {
+		if g := q.Groups[name]; matchesModule(g.Targets, module) {
 			return Scheme{Type: types[g.Weights.Type], WeightOnly: g.Activations == nil}
 		}
 	}
 	return Scheme{}
 }
 
-func matches(names []string, module string) bool {
+func matchesModule(names []string, module string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		if pattern, ok := strings.CutPrefix(name, "re:"); ok {
 			at := regexp.MustCompile(pattern).FindStringIndex(module)

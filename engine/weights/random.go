@@ -57,9 +57,9 @@ func (r Random) Find(name string, _ ...int) (kernels.DType, error) { return r.Ty
 
 // Tensor makes the named tensor.
 func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
-	count := elements(shape)
-	key := r.key(name)
-	scale, offset := spread(name, shape[len(shape)-1])
+	count := elementCount(shape)
+	key := r.tensorKey(name)
+	scale, offset := randomSpread(name, shape[len(shape)-1])
 	element := func(i int) float32 {
 		z := splitmix(key + uint64(i)*splitmixStep)
 		sum := int64(z&0xffff+z>>16&0xffff+z>>32&0xffff+z>>48) - 2*0xffff
@@ -67,7 +67,7 @@ func (r Random) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	}
 	r.Type = r.TypeOf(name)
 	if r.Type.Scaled() {
-		return quantized(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
+		return quantizeRows(hostTensor(name, r.Type, shape, make([]byte, count)), element), nil
 	}
 	data := make([]byte, int64(count)*r.Type.Size())
 	for i := range count {
@@ -85,7 +85,7 @@ func (r Random) TypeOf(name string) kernels.DType {
 	return r.Type
 }
 
-func (r Random) key(name string) uint64 {
+func (r Random) tensorKey(name string) uint64 {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	return splitmix(r.Seed ^ hash.Sum64())
@@ -94,12 +94,12 @@ func (r Random) key(name string) uint64 {
 // Stream is what a device needs to make a matrix of so many columns itself: element i is scale times
 // the sum, less 131070, of the four 16-bit parts of splitmix64's i-th number from key on.
 func (r Random) Stream(name string, cols int) (key uint64, scale float32) {
-	scale, _ = spread(name, cols)
-	return r.key(name), scale
+	scale, _ = randomSpread(name, cols)
+	return r.tensorKey(name), scale
 }
 
-// quantized fills t with codes of the elements, each row over its largest magnitude.
-func quantized(t kernels.HostTensor, element func(i int) float32) kernels.HostTensor {
+// quantizeRows fills t with codes of the elements, each row over its largest magnitude.
+func quantizeRows(t kernels.HostTensor, element func(i int) float32) kernels.HostTensor {
 	row := make([]float32, t.Cols)
 	for at := 0; at < len(t.Data); at += t.Cols {
 		for i := range row {
@@ -117,7 +117,7 @@ func quantized(t kernels.HostTensor, element func(i int) float32) kernels.HostTe
 
 // quantizeE4M3 is QuantizeI8 for FP8.
 func quantizeE4M3(codes []byte, row []float32) (scale uint16) {
-	scale = bf16(largest(row) / kernels.MaxE4M3)
+	scale = toBF16(largestMagnitude(row) / kernels.MaxE4M3)
 	unit := math.Float32frombits(uint32(scale) << 16)
 	for i, v := range row {
 		codes[i] = byte(kernels.ToE4M3(v / unit))
@@ -128,7 +128,7 @@ func quantizeE4M3(codes []byte, row []float32) (scale uint16) {
 // sumDeviation is the standard deviation of the sum of four uniform 16-bit numbers, 65536/sqrt(3).
 const sumDeviation = 37837.0
 
-func spread(name string, cols int) (scale, offset float32) {
+func randomSpread(name string, cols int) (scale, offset float32) {
 	deviation := 1 / math.Sqrt(float64(cols))
 	switch {
 	case strings.HasSuffix(name, "norm.weight") || strings.HasSuffix(name, "Norm.weight"):
@@ -147,20 +147,20 @@ func Put(typ kernels.DType, data []byte, i int, v float32) {
 	case kernels.F32:
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 	case kernels.BF16:
-		binary.LittleEndian.PutUint16(data[2*i:], bf16(v))
+		binary.LittleEndian.PutUint16(data[2*i:], toBF16(v))
 	case kernels.F16:
-		binary.LittleEndian.PutUint16(data[2*i:], f16(v))
+		binary.LittleEndian.PutUint16(data[2*i:], toF16(v))
 	}
 }
 
-// bf16 rounds to the nearest bfloat16, ties to even.
-func bf16(v float32) uint16 {
+// toBF16 rounds to the nearest bfloat16, ties to even.
+func toBF16(v float32) uint16 {
 	bits := math.Float32bits(v)
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// f16 rounds to the nearest half, ties to even; |v| is below 65504.
-func f16(v float32) uint16 {
+// toF16 rounds to the nearest half, ties to even; |v| is below 65504.
+func toF16(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign := uint16(bits >> 16 & 0x8000)
 	magnitude := bits &^ (1 << 31)

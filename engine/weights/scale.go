@@ -22,23 +22,23 @@ func (c *Checkpoint) findScales(name string, rows int) error {
 		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.Path, name, t.dtype)
 	}
 	vector := len(t.shape) == 1 || len(t.shape) == 2 && t.shape[1] == 1
-	if count := elements(t.shape); count != 1 && !(vector && count == rows) {
+	if count := elementCount(t.shape); count != 1 && !(vector && count == rows) {
 		return fmt.Errorf("%s: tensor %q has shape %v, want [%d 1] (one scale for each row) or one scale", t.file.Path, name, t.shape, rows)
 	}
 	c.taken[name] = true
 	return nil
 }
 
-// scales reads what findScales has found.
-func (c *Checkpoint) scales(name string, rows int) ([]float32, error) {
+// readScales reads what findScales has found.
+func (c *Checkpoint) readScales(name string, rows int) ([]float32, error) {
 	t := c.tensors[name]
 	if err := t.file.Use(); err != nil {
 		return nil, err
 	}
-	count := elements(t.shape)
+	count := elementCount(t.shape)
 	values := make([]float32, count)
 	raw := make([]byte, t.end-t.begin)
-	if err := t.file.ReadPart(raw, t.file.data(t.entry)); err != nil {
+	if err := t.file.ReadPart(raw, t.file.tensorData(t.entry)); err != nil {
 		return nil, err
 	}
 	kernels.Expand(values, computable[t.dtype], raw)
@@ -65,8 +65,8 @@ func scaleTensor(t kernels.HostTensor) kernels.HostTensor {
 // QuantizeI8 sets codes to those of a row over a scale that makes its largest magnitude 127.5, rounded to the bfloat16 that is
 // stored: its upper half is returned. Codes are of that scale.
 func QuantizeI8(codes []byte, row []float32) (scale uint16) {
-	if scale = bf16(largest(row) / 127.5); scale == 0 {
-		scale = bf16(0x1p-23) // of zeros: any will do but zero
+	if scale = toBF16(largestMagnitude(row) / 127.5); scale == 0 {
+		scale = toBF16(0x1p-23) // of zeros: any will do but zero
 	}
 	unit := math.Float32frombits(uint32(scale) << 16)
 	for i, v := range row {
@@ -75,8 +75,8 @@ func QuantizeI8(codes []byte, row []float32) (scale uint16) {
 	return scale
 }
 
-// largest is the largest magnitude.
-func largest(row []float32) (top float32) {
+// largestMagnitude is the largest magnitude.
+func largestMagnitude(row []float32) (top float32) {
 	for _, v := range row {
 		top = max(top, float32(math.Abs(float64(v))))
 	}

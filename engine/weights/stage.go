@@ -28,10 +28,10 @@ func (s *Stage) Read(tensors ...kernels.HostTensor) ([]kernels.HostTensor, error
 	var total int64
 	for _, t := range tensors {
 		if t.File != nil {
-			total += aligned(len(t.Data))
+			total += alignTo64(len(t.Data))
 		}
 	}
-	if err := s.grow(total); err != nil {
+	if err := s.growMemory(total); err != nil {
 		return nil, err
 	}
 	staged := make([]kernels.HostTensor, len(tensors))
@@ -45,16 +45,16 @@ func (s *Stage) Read(tensors ...kernels.HostTensor) ([]kernels.HostTensor, error
 			return nil, err
 		}
 		staged[i].File, staged[i].Data = nil, rest[:len(t.Data):len(t.Data)]
-		rest = rest[aligned(len(t.Data)):]
+		rest = rest[alignTo64(len(t.Data)):]
 	}
 	return staged, nil
 }
 
-// aligned keeps tensors that lie side by side on addresses that any kernel may load from.
-func aligned(n int) int64 { return (int64(n) + 63) &^ 63 }
+// alignTo64 keeps tensors that lie side by side on addresses that any kernel may load from.
+func alignTo64(n int) int64 { return (int64(n) + 63) &^ 63 }
 
-// grow makes the memory anonymous pages, which go back to the system at once when they are not needed.
-func (s *Stage) grow(bytes int64) error {
+// growMemory makes the memory anonymous pages, which go back to the system at once when they are not needed.
+func (s *Stage) growMemory(bytes int64) error {
 	if bytes <= int64(len(s.memory)) {
 		return nil
 	}

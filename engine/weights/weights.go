@@ -141,16 +141,16 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 // Find says of which type the named tensor is, by the header alone. It fails when the tensor is absent, has
 // another shape, or a type no backend computes with, or, of codes, no scales that fit.
 func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
-	t, packed, ok := c.stored(name)
+	t, packed, ok := c.storedTensor(name)
 	if !ok {
 		return 0, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
 	}
-	typ, err := c.find(t, packed, name, shape)
+	typ, err := c.findStored(t, packed, name, shape)
 	if err != nil {
 		return 0, err
 	}
 	if typ.Scaled() {
-		if err := c.findScales(name+scaleSuffix, elements(shape[:len(shape)-1])); err != nil {
+		if err := c.findScales(name+scaleSuffix, elementCount(shape[:len(shape)-1])); err != nil {
 			return 0, err
 		}
 	}
@@ -165,30 +165,30 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	if err != nil {
 		return kernels.HostTensor{}, err
 	}
-	t, packed, _ := c.stored(name)
+	t, packed, _ := c.storedTensor(name)
 	if err := t.file.Use(); err != nil {
 		return kernels.HostTensor{}, err
 	}
-	data := t.file.data(t.entry)
+	data := t.file.tensorData(t.entry)
 	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	switch tensor.File = t.file; {
 	case packed && tensor.Cols%perWord != 0:
 		tensor.File = nil
-		if tensor.Data, err = c.unfilled(t, tensor.Rows, tensor.Cols); err != nil {
+		if tensor.Data, err = c.unpadMatrix(t, tensor.Rows, tensor.Cols); err != nil {
 			return kernels.HostTensor{}, err
 		}
 	case packed:
 		tensor.File = packedFile{t.file}
 	}
 	if typ.Scaled() {
-		tensor.Scale, err = c.scales(name+scaleSuffix, tensor.Rows)
+		tensor.Scale, err = c.readScales(name+scaleSuffix, tensor.Rows)
 	}
 	return tensor, err
 }
 
-// elements is how many a tensor of this shape has.
-func elements(shape []int) int {
+// elementCount is how many a tensor of this shape has.
+func elementCount(shape []int) int {
 	n := 1
 	for _, dim := range shape {
 		n *= dim
@@ -198,7 +198,7 @@ func elements(shape []int) int {
 
 func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernels.HostTensor {
 	last := len(shape) - 1
-	return kernels.HostTensor{Name: name, Type: typ, Rows: elements(shape[:last]), Cols: shape[last], Data: data}
+	return kernels.HostTensor{Name: name, Type: typ, Rows: elementCount(shape[:last]), Cols: shape[last], Data: data}
 }
 
 // Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
@@ -212,8 +212,8 @@ func (c *Checkpoint) Release(t kernels.HostTensor) {
 
 // Ahead asks the system to read the named tensor, and does not wait for it.
 func (c *Checkpoint) Ahead(name string) {
-	if t, _, ok := c.stored(name); ok && t.file.Use() == nil {
-		mapped.AdviseNeeded(t.file.data(t.entry))
+	if t, _, ok := c.storedTensor(name); ok && t.file.Use() == nil {
+		mapped.AdviseNeeded(t.file.tensorData(t.entry))
 	}
 }
 
@@ -243,7 +243,7 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 			return "", err
 		}
 		fmt.Fprintf(h, "%q %s %v\n", name, t.dtype, t.shape)
-		data := t.file.data(t.entry)
+		data := t.file.tensorData(t.entry)
 		n := min(len(data), fingerprintSample)
 		if err := t.file.ReadPart(sample[:n], data[:n]); err != nil {
 			return "", err

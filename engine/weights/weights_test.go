@@ -260,7 +260,7 @@ func TestRounding(t *testing.T) {
 		for name, c := range map[string]struct {
 			bits uint16
 			from func(uint16) float64
-		}{"f16": {f16(v), fromF16}, "bf16": {bf16(v), fromBF16}} {
+		}{"f16": {toF16(v), fromF16}, "bf16": {toBF16(v), fromBF16}} {
 			off := math.Abs(c.from(c.bits) - float64(v))
 			below := math.Abs(c.from(max(c.bits, 1)-1) - float64(v))
 			above := math.Abs(c.from(c.bits+1) - float64(v))
@@ -269,7 +269,7 @@ func TestRounding(t *testing.T) {
 			}
 		}
 	}
-	if bf16(-1) != 0xbf80 || f16(-1) != 0xbc00 || f16(0) != 0 {
+	if toBF16(-1) != 0xbf80 || toF16(-1) != 0xbc00 || toF16(0) != 0 {
 		t.Error("sign or zero is wrong")
 	}
 }

@@ -50,7 +50,7 @@ type Part struct {
 }
 
 // Bytes is what the elements take.
-func (p *Part) Bytes() int64 { return elementBytes[p.Type] * int64(elements(p.Shape)) }
+func (p *Part) Bytes() int64 { return elementBytes[p.Type] * int64(elementCount(p.Shape)) }
 
 // Write writes a safetensors file with tensors in this order, and asks for the data of one after another.
 func Write(to io.Writer, tensors []Part) error {

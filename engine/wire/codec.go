@@ -27,24 +27,24 @@ func (e *VersionError) Error() string {
 
 // Encode returns the frames of m, which are of no use any more once lists of it have changed. Tick and Lost never
 // travel: for them it returns nil.
-func Encode(m Message) [][]byte { return encode(m, Version) }
+func Encode(m Message) [][]byte { return encodeMessage(m, Version) }
 
 // Refuse returns the frames that tell a peer of version v so, in the form of that version. Release is that of
 // this process.
 func Refuse(v uint64, release string) [][]byte {
-	return encode(&Refused{Version: Version, Release: release}, v)
+	return encodeMessage(&Refused{Version: Version, Release: release}, v)
 }
 
-func encode(m Message, version uint64) [][]byte {
+func encodeMessage(m Message, version uint64) [][]byte {
 	if m.kind() == kindLocal {
 		return nil
 	}
 	w := newWriter()
 	defer w.release()
 	start := w.beginMap()
-	w.uint("v", version)
-	w.uint("k", uint64(m.kind()))
-	write(w, m)
+	w.writeUint("v", version)
+	w.writeUint("k", uint64(m.kind()))
+	writeBody(w, m)
 	w.endMap(start)
 	w.frames[0] = w.buf.Bytes()
 	return w.frames
@@ -65,17 +65,17 @@ func Decode(frames [][]byte) (Message, error) {
 	if n < 2 {
 		r.fail("header lacks version and kind")
 	}
-	if v := r.leading("v"); r.err == nil && v != Version {
+	if v := r.readLeading("v"); r.err == nil && v != Version {
 		return nil, &VersionError{Got: v}
 	}
-	kind := r.leading("k")
+	kind := r.readLeading("k")
 	m := newMessage(Kind(min(kind, 255)))
 	if m == nil {
 		r.fail("unknown kind %d", kind)
 		return nil, r.err
 	}
-	read(r, n-2, m)
-	r.end()
+	readBody(r, n-2, m)
+	r.expectEnd()
 	if r.err != nil {
 		return nil, fmt.Errorf("%T: %w", m, r.err)
 	}

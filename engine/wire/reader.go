@@ -38,8 +38,8 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// check passes a decoded value on and keeps the error.
-func check[T any](r *reader, v T, err error) T {
+// checkDecoded passes a decoded value on and keeps the error.
+func checkDecoded[T any](r *reader, v T, err error) T {
 	if err != nil {
 		r.fail("header: %v", err)
 		var zero T
@@ -48,9 +48,9 @@ func check[T any](r *reader, v T, err error) T {
 	return v
 }
 
-// length passes on the number of elements a header claims, each of which takes at least size bytes.
-func (r *reader) length(n int, err error, size int) int {
-	n = check(r, n, err)
+// checkLength passes on the number of elements a header claims, each of which takes at least size bytes.
+func (r *reader) checkLength(n int, err error, size int) int {
+	n = checkDecoded(r, n, err)
 	if r.err == nil && (n < 0 || n > r.src.Len()/size) {
 		r.fail("header claims %d elements, %d bytes remain", n, r.src.Len())
 	}
@@ -62,18 +62,18 @@ func (r *reader) length(n int, err error, size int) int {
 
 func (r *reader) mapLen() int {
 	n, err := r.dec.DecodeMapLen()
-	return r.length(n, err, 2)
+	return r.checkLength(n, err, 2)
 }
 
 func (r *reader) arrayLen() int {
 	n, err := r.dec.DecodeArrayLen()
-	return r.length(n, err, 1)
+	return r.checkLength(n, err, 1)
 }
 
-// key reads a map's key; it is valid until the next call.
-func (r *reader) key() []byte {
+// readKey reads a map's key; it is valid until the next call.
+func (r *reader) readKey() []byte {
 	n, err := r.dec.DecodeBytesLen()
-	n = r.length(n, err, 1)
+	n = r.checkLength(n, err, 1)
 	if n > len(r.keyBuf) {
 		r.fail("header: a key of %d bytes", n)
 		return nil
@@ -81,24 +81,24 @@ func (r *reader) key() []byte {
 	if r.err != nil || n == 0 {
 		return nil
 	}
-	return check(r, r.keyBuf[:n], r.dec.ReadFull(r.keyBuf[:n]))
+	return checkDecoded(r, r.keyBuf[:n], r.dec.ReadFull(r.keyBuf[:n]))
 }
 
-// leading reads a field that must stand here.
-func (r *reader) leading(want string) uint64 {
-	if got := r.key(); r.err == nil && string(got) != want {
+// readLeading reads a field that must stand here.
+func (r *reader) readLeading(want string) uint64 {
+	if got := r.readKey(); r.err == nil && string(got) != want {
 		r.fail("header: key %q where %q belongs", got, want)
 	}
-	return r.uint()
+	return r.readUint()
 }
 
-func (r *reader) object(b body) { read(r, r.mapLen(), b) }
+func (r *reader) readObject(b body) { readBody(r, r.mapLen(), b) }
 
-// skip passes over a value of any depth, without recursion.
-func (r *reader) skip() {
+// skipValue passes over a value of any depth, without recursion.
+func (r *reader) skipValue() {
 	for left := 1; left > 0 && r.err == nil; left-- {
 		code, err := r.dec.PeekCode()
-		code = check(r, code, err)
+		code = checkDecoded(r, code, err)
 		switch {
 		case r.err != nil:
 		case msgpcode.IsFixedMap(code), code == msgpcode.Map16, code == msgpcode.Map32:
@@ -106,15 +106,15 @@ func (r *reader) skip() {
 		case msgpcode.IsFixedArray(code), code == msgpcode.Array16, code == msgpcode.Array32:
 			left += r.arrayLen()
 		case msgpcode.IsBin(code), msgpcode.IsString(code):
-			r.bytes()
+			r.readBytes()
 		default:
-			check(r, 0, r.dec.Skip())
+			checkDecoded(r, 0, r.dec.Skip())
 		}
 	}
 }
 
-// end checks that nothing is left over.
-func (r *reader) end() {
+// expectEnd checks that nothing is left over.
+func (r *reader) expectEnd() {
 	if r.err == nil && r.src.Len() != 0 {
 		r.fail("%d bytes after the header", r.src.Len())
 	}
@@ -123,28 +123,28 @@ func (r *reader) end() {
 	}
 }
 
-func (r *reader) uint() uint64 {
+func (r *reader) readUint() uint64 {
 	if r.err != nil {
 		return 0
 	}
 	v, err := r.dec.DecodeUint64()
-	return check(r, v, err)
+	return checkDecoded(r, v, err)
 }
 
-func (r *reader) int64() int64 {
+func (r *reader) readInt64() int64 {
 	if r.err != nil {
 		return 0
 	}
 	v, err := r.dec.DecodeInt64()
-	return check(r, v, err)
+	return checkDecoded(r, v, err)
 }
 
-func (r *reader) int() int                { return int(r.int64()) }
-func (r *reader) duration() time.Duration { return time.Duration(r.int64()) }
+func (r *reader) readInt() int                { return int(r.readInt64()) }
+func (r *reader) readDuration() time.Duration { return time.Duration(r.readInt64()) }
 
 // count reads a number that cannot be negative and fits 31 bits.
 func (r *reader) count() int {
-	v := r.int64()
+	v := r.readInt64()
 	if v < 0 || v > math.MaxInt32 {
 		r.fail("header: a count of %d", v)
 		return 0
@@ -152,9 +152,9 @@ func (r *reader) count() int {
 	return int(v)
 }
 
-// small reads an unsigned number up to limit.
-func (r *reader) small(limit uint64) uint64 {
-	v := r.uint()
+// readUintUpTo reads an unsigned number up to limit.
+func (r *reader) readUintUpTo(limit uint64) uint64 {
+	v := r.readUint()
 	if v > limit {
 		r.fail("header: %d exceeds %d", v, limit)
 		return 0
@@ -162,36 +162,36 @@ func (r *reader) small(limit uint64) uint64 {
 	return v
 }
 
-func (r *reader) bool() bool {
+func (r *reader) readBool() bool {
 	v, err := r.dec.DecodeBool()
-	return check(r, v, err)
+	return checkDecoded(r, v, err)
 }
 
-func (r *reader) float32() float32 {
+func (r *reader) readFloat32() float32 {
 	v, err := r.dec.DecodeFloat32()
-	return check(r, v, err)
+	return checkDecoded(r, v, err)
 }
 
-func (r *reader) float64() float64 {
+func (r *reader) readFloat64() float64 {
 	v, err := r.dec.DecodeFloat64()
-	return check(r, v, err)
+	return checkDecoded(r, v, err)
 }
 
-func (r *reader) bytes() []byte {
+func (r *reader) readBytes() []byte {
 	n, err := r.dec.DecodeBytesLen()
-	n = r.length(n, err, 1)
+	n = r.checkLength(n, err, 1)
 	if r.err != nil || n == 0 {
 		return nil
 	}
 	b := make([]byte, n)
-	return check(r, b, r.dec.ReadFull(b))
+	return checkDecoded(r, b, r.dec.ReadFull(b))
 }
 
-func (r *reader) string() string { return string(r.bytes()) }
+func (r *reader) readString() string { return string(r.readBytes()) }
 
-// packed reads raw bytes whose length is a multiple of size.
-func (r *reader) packed(size int) []byte {
-	b := r.bytes()
+// readPacked reads raw bytes whose length is a multiple of size.
+func (r *reader) readPacked(size int) []byte {
+	b := r.readBytes()
 	if len(b)%size != 0 {
 		r.fail("header: %d bytes where elements have %d", len(b), size)
 		return nil
@@ -199,8 +199,8 @@ func (r *reader) packed(size int) []byte {
 	return b
 }
 
-func (r *reader) counts() []uint64 {
-	b := r.packed(8)
+func (r *reader) readCounts() []uint64 {
+	b := r.readPacked(8)
 	if len(b) == 0 {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (r *reader) counts() []uint64 {
 	return list
 }
 
-func (r *reader) words() []uint32 { return wordsOf[uint32](r.packed(4)) }
+func (r *reader) readWords() []uint32 { return wordsOf[uint32](r.readPacked(4)) }
 
 // tokenSet passes on a set that was read where before none was. An empty one would allow all tokens.
 func (r *reader) tokenSet(before, s engine.TokenSet) engine.TokenSet {
@@ -221,17 +221,17 @@ func (r *reader) tokenSet(before, s engine.TokenSet) engine.TokenSet {
 	return s
 }
 
-func (r *reader) strings() (list []string) {
+func (r *reader) readStrings() (list []string) {
 	for range r.arrayLen() {
-		list = append(list, r.string())
+		list = append(list, r.readString())
 	}
 	return list
 }
 
-// shape reads sizes of dimensions; -1 stands for any.
-func (r *reader) shape() (list []int) {
+// readShape reads sizes of dimensions; -1 stands for any.
+func (r *reader) readShape() (list []int) {
 	for range r.arrayLen() {
-		n := r.int64()
+		n := r.readInt64()
 		if n < -1 || n > math.MaxInt32 {
 			r.fail("header: a dimension of %d", n)
 			return nil
@@ -241,10 +241,10 @@ func (r *reader) shape() (list []int) {
 	return list
 }
 
-func (r *reader) logprobs() []engine.TokenLogprob { return readLogprobs(r.packed(8)) }
+func (r *reader) readTokenLogprobs() []engine.TokenLogprob { return readLogprobs(r.readPacked(8)) }
 
-func (r *reader) biases() []engine.TokenBias {
-	b := r.packed(8)
+func (r *reader) readTokenBiases() []engine.TokenBias {
+	b := r.readPacked(8)
 	if len(b) == 0 {
 		return nil
 	}
@@ -256,9 +256,9 @@ func (r *reader) biases() []engine.TokenBias {
 	return l
 }
 
-func (r *reader) bans() []engine.Ban {
+func (r *reader) readBans() []engine.Ban {
 	var list []engine.Ban
-	for flat := r.words(); len(flat) > 0; {
+	for flat := r.readWords(); len(flat) > 0; {
 		if len(flat) < 2 || flat[0] > math.MaxInt32 || uint64(flat[1]) > uint64(len(flat)-2) {
 			r.fail("ban %d is cut off or out of range", len(list))
 			return nil
@@ -296,8 +296,8 @@ func readFrame[T word](r *reader) []T {
 	return wordsOf[T](f)
 }
 
-// copies takes the next frame as pairs of pages.
-func (r *reader) copies() []Copy {
+// readCopies takes the next frame as pairs of pages.
+func (r *reader) readCopies() []Copy {
 	n, f := r.nextFrame()
 	if r.err == nil && len(f) != 8*n {
 		r.fail("a frame of %d bytes where %d copies belong", len(f), n)
@@ -313,8 +313,8 @@ func (r *reader) copies() []Copy {
 	return list
 }
 
-// weights takes the next frame as 64-bit words.
-func (r *reader) weights() []Weight {
+// readWeights takes the next frame as 64-bit words.
+func (r *reader) readWeights() []Weight {
 	n, f := r.nextFrame()
 	if r.err == nil && len(f) != 8*n {
 		r.fail("a frame of %d bytes where %d weights belong", len(f), n)

@@ -48,59 +48,59 @@ func (w *writer) endMap(s mapStart) {
 	w.count = s.outer
 }
 
-func (w *writer) key(k string) {
+func (w *writer) writeKey(k string) {
 	w.count++
 	_ = w.enc.EncodeString(k)
 }
 
-func (w *writer) uint(k string, v uint64) {
+func (w *writer) writeUint(k string, v uint64) {
 	if v != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeUint(v)
 	}
 }
 
 func writeInt[T ~int | ~int64](w *writer, k string, v T) {
 	if v != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeInt(int64(v))
 	}
 }
 
-func (w *writer) bool(k string, v bool) {
+func (w *writer) writeBool(k string, v bool) {
 	if v {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeBool(v)
 	}
 }
 
-func (w *writer) float32(k string, v float32) {
+func (w *writer) writeFloat32(k string, v float32) {
 	if math.Float32bits(v) != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeFloat32(v)
 	}
 }
 
-func (w *writer) float64(k string, v float64) {
+func (w *writer) writeFloat64(k string, v float64) {
 	if math.Float64bits(v) != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeFloat64(v)
 	}
 }
 
-func (w *writer) string(k, v string) {
+func (w *writer) writeString(k, v string) {
 	if v != "" {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeString(v)
 	}
 }
 
-// object writes a part. One that has nothing to say is left out if it may be.
-func (w *writer) object(k string, b body, always bool) {
+// writeObject writes a part. One that has nothing to say is left out if it may be.
+func (w *writer) writeObject(k string, b body, always bool) {
 	before, fields := w.buf.Len(), w.count
-	w.key(k)
+	w.writeKey(k)
 	s := w.beginMap()
-	write(w, b)
+	writeBody(w, b)
 	if w.count == 0 && !always {
 		w.buf.Truncate(before)
 		w.count = fields
@@ -109,42 +109,42 @@ func (w *writer) object(k string, b body, always bool) {
 	w.endMap(s)
 }
 
-// array writes the head of an array of n maps; item writes each of them.
-func (w *writer) array(k string, n int) {
-	w.key(k)
+// writeArrayHead writes the head of an array of n maps; item writes each of them.
+func (w *writer) writeArrayHead(k string, n int) {
+	w.writeKey(k)
 	_ = w.enc.EncodeArrayLen(n)
 }
 
 func (w *writer) item(b body) {
 	s := w.beginMap()
-	write(w, b)
+	writeBody(w, b)
 	w.endMap(s)
 }
 
-// strings writes a list of strings as an array.
-func (w *writer) strings(k string, list []string) {
+// writeStrings writes a list of strings as an array.
+func (w *writer) writeStrings(k string, list []string) {
 	if len(list) == 0 {
 		return
 	}
-	w.array(k, len(list))
+	w.writeArrayHead(k, len(list))
 	for _, s := range list {
 		_ = w.enc.EncodeString(s)
 	}
 }
 
-// shape writes the sizes of dimensions as an array.
-func (w *writer) shape(k string, shape []int) {
+// writeShape writes the sizes of dimensions as an array.
+func (w *writer) writeShape(k string, shape []int) {
 	if len(shape) == 0 {
 		return
 	}
-	w.array(k, len(shape))
+	w.writeArrayHead(k, len(shape))
 	for _, n := range shape {
 		_ = w.enc.EncodeInt(int64(n))
 	}
 }
 
-// counts writes numbers of 8 bytes into the header, as raw bytes.
-func (w *writer) counts(k string, list []uint64) {
+// writeCounts writes numbers of 8 bytes into the header, as raw bytes.
+func (w *writer) writeCounts(k string, list []uint64) {
 	if len(list) == 0 {
 		return
 	}
@@ -152,27 +152,27 @@ func (w *writer) counts(k string, list []uint64) {
 	for _, n := range list {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	w.key(k)
+	w.writeKey(k)
 	_ = w.enc.EncodeBytes(b)
 }
 
-// words writes a short list of ids into the header, as raw bytes.
-func (w *writer) words(k string, ids []engine.TokenID) {
+// writeWords writes a short list of ids into the header, as raw bytes.
+func (w *writer) writeWords(k string, ids []engine.TokenID) {
 	if len(ids) != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeBytes(bytesOf(ids))
 	}
 }
 
-// logprobs writes pairs of an id and a float32 into the header, as raw bytes.
-func (w *writer) logprobs(k string, l []engine.TokenLogprob) {
+// writeTokenLogprobs writes pairs of an id and a float32 into the header, as raw bytes.
+func (w *writer) writeTokenLogprobs(k string, l []engine.TokenLogprob) {
 	if len(l) != 0 {
-		w.key(k)
+		w.writeKey(k)
 		_ = w.enc.EncodeBytes(appendLogprobs(make([]byte, 0, 8*len(l)), l))
 	}
 }
 
-func (w *writer) biases(k string, l []engine.TokenBias) {
+func (w *writer) writeTokenBiases(k string, l []engine.TokenBias) {
 	if len(l) == 0 {
 		return
 	}
@@ -181,18 +181,18 @@ func (w *writer) biases(k string, l []engine.TokenBias) {
 		b = binary.LittleEndian.AppendUint32(b, e.ID)
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Bias))
 	}
-	w.key(k)
+	w.writeKey(k)
 	_ = w.enc.EncodeBytes(b)
 }
 
-// bans writes for each ban Before, the number of Tokens and these, as raw words.
-func (w *writer) bans(k string, bans []engine.Ban) {
+// writeBans writes for each ban Before, the number of Tokens and these, as raw words.
+func (w *writer) writeBans(k string, bans []engine.Ban) {
 	var flat []uint32
 	for _, b := range bans {
 		flat = append(flat, uint32(b.Before), uint32(len(b.Tokens)))
 		flat = append(flat, b.Tokens...)
 	}
-	w.words(k, flat)
+	w.writeWords(k, flat)
 }
 
 // promptScores appends a frame: for each score its logprob, its rank, the length of Top, and Top's pairs.
@@ -211,7 +211,7 @@ func (w *writer) promptScores(k string, scores []engine.PromptScore) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Top)))
 		b = appendLogprobs(b, s.Top)
 	}
-	w.uint(k, uint64(len(scores)))
+	w.writeUint(k, uint64(len(scores)))
 	w.frames = append(w.frames, b)
 }
 
@@ -220,12 +220,12 @@ func writeFrame[T word](w *writer, k string, list []T) {
 	if len(list) == 0 {
 		return
 	}
-	w.uint(k, uint64(len(list)))
+	w.writeUint(k, uint64(len(list)))
 	w.frames = append(w.frames, bytesOf(list))
 }
 
-// copies appends a frame of pairs of pages and writes their number into the header.
-func (w *writer) copies(k string, list []Copy) {
+// writeCopies appends a frame of pairs of pages and writes their number into the header.
+func (w *writer) writeCopies(k string, list []Copy) {
 	if len(list) == 0 {
 		return
 	}
@@ -234,15 +234,15 @@ func (w *writer) copies(k string, list []Copy) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Device))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Host))
 	}
-	w.uint(k, uint64(len(list)))
+	w.writeUint(k, uint64(len(list)))
 	w.frames = append(w.frames, b)
 }
 
 // residentBit marks a Weight that is resident, in the word that holds its bytes.
 const residentBit = 1 << 63
 
-// weights appends a frame of 64-bit words, and writes their number into the header.
-func (w *writer) weights(k string, list []Weight) {
+// writeWeights appends a frame of 64-bit words, and writes their number into the header.
+func (w *writer) writeWeights(k string, list []Weight) {
 	if len(list) == 0 {
 		return
 	}
@@ -254,7 +254,7 @@ func (w *writer) weights(k string, list []Weight) {
 		}
 		b = binary.LittleEndian.AppendUint64(b, word)
 	}
-	w.uint(k, uint64(len(list)))
+	w.writeUint(k, uint64(len(list)))
 	w.frames = append(w.frames, b)
 }
 

@@ -56,7 +56,7 @@ func (b *Budget) Hold(holder string, n int64) *Full {
 	case n > 0 && own+n > most:
 		return &Full{Asked: n, Own: own, Others: others, Most: most}
 	}
-	b.add(holder, n)
+	b.addHeld(holder, n)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (b *Budget) Hold(holder string, n int64) *Full {
 func (b *Budget) Release(holder string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.add(holder, -n)
+	b.addHeld(holder, -n)
 }
 
 // Held is what all have.
@@ -74,8 +74,8 @@ func (b *Budget) Held() int64 {
 	return b.all
 }
 
-// add counts n more; the caller holds mu.
-func (b *Budget) add(holder string, n int64) {
+// addHeld counts n more; the caller holds mu.
+func (b *Budget) addHeld(holder string, n int64) {
 	b.all += n
 	if b.each[holder] += n; b.each[holder] == 0 {
 		delete(b.each, holder)

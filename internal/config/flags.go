@@ -59,15 +59,15 @@ func Flags(flags *pflag.FlagSet, roles Role) {
 		}
 	}
 	for name := range ignored {
-		hide(flags, name)
+		hideFlag(flags, name)
 	}
 	for name := range refused {
-		hide(flags, name)
+		hideFlag(flags, name)
 	}
 }
 
-// hide registers a flag that takes a value or none and is not in the help.
-func hide(flags *pflag.FlagSet, name string) {
+// hideFlag registers a flag that takes a value or none and is not in the help.
+func hideFlag(flags *pflag.FlagSet, name string) {
 	if flags.Lookup(name) == nil {
 		f := flags.VarPF(&text{}, name, "", "")
 		f.Hidden = true
@@ -97,11 +97,11 @@ func (l *Loaded) loadFlag(f *pflag.Flag) error {
 		return nil
 	}
 	if p := Find(f.Name); p != nil {
-		return l.set(p, f.Value.String(), origin)
+		return l.setParam(p, f.Value.String(), origin)
 	}
 	if positive, ok := strings.CutPrefix(f.Name, "no-"); ok {
 		if p := Find(positive); p != nil && f.Value.String() == "true" {
-			return l.set(p, "false", origin)
+			return l.setParam(p, "false", origin)
 		}
 	}
 	return nil // a flag of the command itself

@@ -24,8 +24,8 @@ const LoopbackEvents = "tcp://127.0.0.1:5557"
 // defaultKVEvents are vLLM's defaults, the endpoint excepted.
 func defaultKVEvents() KVEvents { return KVEvents{BufferSteps: 10_000, HWM: 100_000} }
 
-// keys lists vLLM's keys, and what each sets.
-func (k *KVEvents) keys() []kvEventsKey {
+// vllmKeys lists vLLM's keys, and what each sets.
+func (k *KVEvents) vllmKeys() []kvEventsKey {
 	// Every batch goes to its socket at once, so there is no queue to bound, and there is one kind of
 	// publisher: these two keys are only checked.
 	publisher, queue := "zmq", 1
@@ -61,7 +61,7 @@ func (k *KVEvents) Set(text string) error {
 		return fmt.Errorf(`invalid value %q: want a JSON object such as {"enable_kv_cache_events":true}`, text)
 	}
 	given := defaultKVEvents()
-	keys := given.keys()
+	keys := given.vllmKeys()
 	for _, pair := range pairs {
 		name := pair.Key.GetToken().Value
 		text, err := scalarOf(pair.Value)
@@ -106,7 +106,7 @@ func (k KVEvents) String() string {
 		return ""
 	}
 	text := ""
-	for _, key := range k.keys() {
+	for _, key := range k.vllmKeys() {
 		shown := showValue(key.field)
 		if _, isText := key.field.(*string); isText {
 			shown = strconv.Quote(shown)

@@ -52,7 +52,7 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Loaded, error) 
 	return l, nil
 }
 
-func (l *Loaded) set(p *Param, text, origin string) error {
+func (l *Loaded) setParam(p *Param, text, origin string) error {
 	if err := setValue(p.field(&l.Config), text); err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
@@ -76,7 +76,7 @@ func (l *Loaded) setNode(p *Param, n ast.Node, origin string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", origin, p.Name, err)
 	}
-	return l.set(p, text, origin)
+	return l.setParam(p, text, origin)
 }
 
 // ModelOrigin says where the i-th of Models was given.
@@ -134,7 +134,7 @@ func (l *Loaded) loadEnv(environ []string) error {
 			}
 			return fmt.Errorf("unknown variable %s; the nearest is %s", name, nearestWord(name, all))
 		}
-		if err := l.set(&Params[i], text, "$"+name); err != nil {
+		if err := l.setParam(&Params[i], text, "$"+name); err != nil {
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ func (l *Loaded) validateModel(i int, taken ModelNames) error {
 		return fmt.Errorf("%s: devices is %q, want what --device takes: cpu, cuda, or GPUs like cuda:0,1", where, m.Devices)
 	}
 	for _, file := range []struct{ key, path string }{{"chat-template", m.ChatTemplate}, {"profile", m.Profile}} {
-		if err := exists(file.path); err != nil {
+		if err := checkExists(file.path); err != nil {
 			return fmt.Errorf("%s: %s: %w", where, file.key, err)
 		}
 	}

@@ -4,15 +4,15 @@ package config
 func nearestWord(word string, candidates []string) string {
 	best, least := "", 1<<30
 	for _, c := range candidates {
-		if d := distance(word, c); d < least {
+		if d := editDistance(word, c); d < least {
 			best, least = c, d
 		}
 	}
 	return best
 }
 
-// distance is Levenshtein's: insertions, deletions and substitutions from a to b.
-func distance(a, b string) int {
+// editDistance is Levenshtein's: insertions, deletions and substitutions from a to b.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -25,14 +25,14 @@ func (l *Loaded) YAML() string {
 				b.WriteString(ModelsYAML(l.Models))
 				continue
 			}
-			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quote(showValue(p.field(&l.Config))), l.Origin[p.Name])
+			fmt.Fprintf(&b, "%-45s # %s\n", p.Name+": "+quoteYAML(showValue(p.field(&l.Config))), l.Origin[p.Name])
 		}
 	}
 	return b.String()
 }
 
-// quote quotes what YAML would not read back as the same text.
-func quote(text string) string {
+// quoteYAML quotes what YAML would not read back as the same text.
+func quoteYAML(text string) string {
 	if text == "" || strings.ContainsAny(text, ":#'\"\\{}[],&*!|>%@` \t\n") {
 		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 	}

@@ -99,15 +99,15 @@ func (l *Loaded) validateFiles() error {
 	}
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)
-		if err := exists(showValue(p.field(&l.Config))); err != nil {
+		if err := checkExists(showValue(p.field(&l.Config))); err != nil {
 			return fmt.Errorf("%s (%s): %w", name, l.Origin[name], err)
 		}
 	}
 	return nil
 }
 
-// exists is nil for a file that is there, and for none.
-func exists(file string) error {
+// checkExists is nil for a file that is there, and for none.
+func checkExists(file string) error {
 	if file == "" {
 		return nil
 	}

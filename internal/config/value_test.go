@@ -26,7 +26,7 @@ func TestNearest(t *testing.T) {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
-	if d := distance("kitten", "sitting"); d != 3 {
+	if d := editDistance("kitten", "sitting"); d != 3 {
 		t.Errorf("distance(kitten, sitting) = %d, want 3", d)
 	}
 }

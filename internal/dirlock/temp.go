@@ -20,33 +20,33 @@ func Temp(parent, prefix string) (dir string, lock *os.File, err error) {
 		if dir, err = os.MkdirTemp(parent, prefix); err != nil {
 			return "", nil, err
 		}
-		if lock, err = claim(dir); err != nil {
+		if lock, err = claimDir(dir); err != nil {
 			return "", nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		if lock != nil {
-			sweep(parent, prefix)
+			sweepDirs(parent, prefix)
 			return dir, lock, nil
 		} // another process took it for one of a process that was killed, and removes it
 	}
 	return "", nil, fmt.Errorf("%s is taken by other processes each time; set TMPDIR to another directory", dir)
 }
 
-// sweep removes the directories that no process holds; what it misses the next one may remove.
-func sweep(parent, prefix string) {
+// sweepDirs removes the directories that no process holds; what it misses the next one may remove.
+func sweepDirs(parent, prefix string) {
 	all, _ := filepath.Glob(filepath.Join(parent, prefix+"*"))
 	for _, dir := range all {
 		if strings.Trim(strings.TrimPrefix(filepath.Base(dir), prefix), "0123456789") != "" {
 			continue
 		}
-		if held, _ := claim(dir); held != nil {
+		if held, _ := claimDir(dir); held != nil {
 			_ = os.RemoveAll(dir)
 			held.Close()
 		}
 	}
 }
 
-// claim locks a directory by a file in it; nil if it is another process's, or no directory of ours. Links are not followed.
-func claim(dir string) (*os.File, error) {
+// claimDir locks a directory by a file in it; nil if it is another process's, or no directory of ours. Links are not followed.
+func claimDir(dir string) (*os.File, error) {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 		return nil, nil

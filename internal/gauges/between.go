@@ -9,23 +9,23 @@ type span struct {
 	seconds     float64
 }
 
-// total is by how much a counter, or the count of a histogram, has grown over the series that have a label's value; an
+// counterGrowth is by how much a counter, or the count of a histogram, has grown over the series that have a label's value; an
 // empty label is all of them. What fell began anew at zero, as in a process that was started again.
-func (s *span) total(name, label, value string) (sum float64) {
-	s.each(name, label, value, func(now, before series) { sum += now.value - before.value })
+func (s *span) counterGrowth(name, label, value string) (sum float64) {
+	s.eachSeries(name, label, value, func(now, before series) { sum += now.value - before.value })
 	return sum
 }
 
-// rate is total in a second.
-func (s *span) rate(name, label, value string) float64 {
+// counterRate is total in a second.
+func (s *span) counterRate(name, label, value string) float64 {
 	if s.seconds <= 0 {
 		return 0
 	}
-	return s.total(name, label, value) / s.seconds
+	return s.counterGrowth(name, label, value) / s.seconds
 }
 
-// each calls visit for every series that has a label's value, with what it was before; zero where it began anew.
-func (s *span) each(name, label, value string, visit func(now, before series)) {
+// eachSeries calls visit for every series that has a label's value, with what it was before; zero where it began anew.
+func (s *span) eachSeries(name, label, value string, visit func(now, before series)) {
 	old := map[string]series{}
 	if s.before != nil {
 		for _, p := range s.before.series[name] {
@@ -50,9 +50,9 @@ type Distribution struct {
 	buckets    []bucket
 }
 
-// distribution adds up the histograms that have a label's value.
-func (s *span) distribution(name, label, value string) (d Distribution) {
-	s.each(name, label, value, func(now, before series) {
+// sumHistograms adds up the histograms that have a label's value.
+func (s *span) sumHistograms(name, label, value string) (d Distribution) {
+	s.eachSeries(name, label, value, func(now, before series) {
 		d.Count += now.value - before.value
 		d.Sum += now.sum - before.sum
 		if d.buckets == nil {

@@ -70,8 +70,8 @@ func seriesOf(m *dto.Metric) series {
 	return s
 }
 
-// started is when the oldest of the processes that tell began.
-func (s *Sample) started() time.Time {
+// oldestStart is when the oldest of the processes that tell began.
+func (s *Sample) oldestStart() time.Time {
 	start := s.At
 	for _, p := range s.series["process_start_time_seconds"] {
 		if at := time.UnixMilli(int64(p.value * 1e3)); at.Before(start) {
@@ -81,8 +81,8 @@ func (s *Sample) started() time.Time {
 	return start
 }
 
-// pick sums a gauge over the series that have a label's value; an empty label is all of them.
-func (s *Sample) pick(name, label, value string) (sum float64) {
+// sumGauge sums a gauge over the series that have a label's value; an empty label is all of them.
+func (s *Sample) sumGauge(name, label, value string) (sum float64) {
 	for _, p := range s.series[name] {
 		if label == "" || p.labels[label] == value {
 			sum += p.value
@@ -91,8 +91,8 @@ func (s *Sample) pick(name, label, value string) (sum float64) {
 	return sum
 }
 
-// values lists the values of a label, in the order of the text.
-func (s *Sample) values(name, label string) (list []string) {
+// labelValues lists the values of a label, in the order of the text.
+func (s *Sample) labelValues(name, label string) (list []string) {
 	seen := map[string]bool{}
 	for _, p := range s.series[name] {
 		if v, found := p.labels[label]; found && !seen[v] {

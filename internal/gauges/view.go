@@ -51,30 +51,30 @@ type GPU struct {
 // Between makes a View of two samples of one server. Without the first, it is of all that was since the server started.
 func Between(before, now *Sample) *View {
 	s := &span{before: before, now: now}
-	from := now.started()
+	from := now.oldestStart()
 	if before != nil {
 		from = before.At
 	}
 	v := &View{At: now.At, Span: now.At.Sub(from), Whole: before == nil}
 	s.seconds = v.Span.Seconds()
-	v.Pool = s.pool()
-	for _, name := range now.models() {
-		v.Models = append(v.Models, s.model(name))
+	v.Pool = s.readPool()
+	for _, name := range now.modelNames() {
+		v.Models = append(v.Models, s.readModel(name))
 	}
-	for _, id := range now.values("DCGM_FI_DEV_GPU_UTIL", "UUID") {
-		v.GPUs = append(v.GPUs, now.gpu(id))
+	for _, id := range now.labelValues("DCGM_FI_DEV_GPU_UTIL", "UUID") {
+		v.GPUs = append(v.GPUs, now.readGPU(id))
 	}
 	slices.SortFunc(v.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Executor, b.Executor), cmp.Compare(a.UUID, b.UUID)) })
 	return v
 }
 
-func (s *span) pool() Pool {
-	all := func(name string) float64 { return s.rate(name, "", "") }
-	gauge := func(name string) float64 { return s.now.pick(name, "", "") }
+func (s *span) readPool() Pool {
+	all := func(name string) float64 { return s.counterRate(name, "", "") }
+	gauge := func(name string) float64 { return s.now.sumGauge(name, "", "") }
 	done := all("vllm:request_success_total")
-	failed := s.rate("vllm:request_success_total", "finished_reason", "error")
+	failed := s.counterRate("vllm:request_success_total", "finished_reason", "error")
 	return Pool{
-		Answered: done - failed - s.rate("vllm:request_success_total", "finished_reason", "abort"),
+		Answered: done - failed - s.counterRate("vllm:request_success_total", "finished_reason", "abort"),
 		Failed:   failed, Refused: all("prefillonly:refused_requests_total"),
 		OpenJobs: gauge("prefillonly:open_jobs"), Connections: gauge("prefillonly:http_connections"),
 		Preempted: all("vllm:num_preemptions_total"), Retried: all("prefillonly:retries_total"), Nested: all("prefillonly:nested_passes_total"),
@@ -83,21 +83,21 @@ func (s *span) pool() Pool {
 	}
 }
 
-// models are the names of all that are served, in order.
-func (s *Sample) models() []string {
-	names := append(s.values("prefillonly:model_state", "model_name"), s.values("prefillonly:executors", "model_name")...)
+// modelNames are the names of all that are served, in order.
+func (s *Sample) modelNames() []string {
+	names := append(s.labelValues("prefillonly:model_state", "model_name"), s.labelValues("prefillonly:executors", "model_name")...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-func (s *span) model(name string) Model {
+func (s *span) readModel(name string) Model {
 	const by = "model_name"
-	gauge := func(metric string) float64 { return s.now.pick(metric, by, name) }
-	rate := func(metric string) float64 { return s.rate(metric, by, name) }
-	total := func(metric string) float64 { return s.total(metric, by, name) }
-	spread := func(metric string) Distribution { return s.distribution(metric, by, name) }
+	gauge := func(metric string) float64 { return s.now.sumGauge(metric, by, name) }
+	rate := func(metric string) float64 { return s.counterRate(metric, by, name) }
+	total := func(metric string) float64 { return s.counterGrowth(metric, by, name) }
+	spread := func(metric string) Distribution { return s.sumHistograms(metric, by, name) }
 	m := Model{
-		Name: name, State: s.now.state(name), Executors: gauge("prefillonly:executors"),
+		Name: name, State: s.now.modelState(name), Executors: gauge("prefillonly:executors"),
 		Running: gauge("vllm:num_requests_running"), Waiting: gauge("vllm:num_requests_waiting"), CacheUsed: gauge("vllm:kv_cache_usage_perc"),
 		Queried: total("vllm:prefix_cache_queries_total"), Hit: total("vllm:prefix_cache_hits_total"),
 		HostQueried: total("vllm:external_prefix_cache_queries_total"), HostHit: total("vllm:external_prefix_cache_hits_total"),
@@ -113,8 +113,8 @@ func (s *span) model(name string) Model {
 	return m
 }
 
-// state is the one that the model is in.
-func (s *Sample) state(model string) string {
+// modelState is the one that the model is in.
+func (s *Sample) modelState(model string) string {
 	for _, p := range s.series["prefillonly:model_state"] {
 		if p.labels["model_name"] == model && p.value == 1 {
 			return p.labels["state"]
@@ -123,7 +123,7 @@ func (s *Sample) state(model string) string {
 	return ""
 }
 
-func (s *Sample) gpu(id string) GPU {
+func (s *Sample) readGPU(id string) GPU {
 	g := GPU{UUID: id}
 	figure := func(name string) float64 {
 		for _, p := range s.series[name] {

@@ -98,8 +98,8 @@ func (s *Server) Connections() Counts {
 		CutFrames: c.cutFrames.Load(), CutStill: c.cutStill.Load()}
 }
 
-// bound is listener with the bounds applied.
-func (c *connections) bound(listener net.Listener, log *zap.Logger) net.Listener {
+// limitListener is listener with the bounds applied.
+func (c *connections) limitListener(listener net.Listener, log *zap.Logger) net.Listener {
 	return &boundListener{Listener: listener, conns: c, log: log}
 }
 
@@ -117,7 +117,7 @@ func (l *boundListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, beyond := l.conns.admit(raw)
+		c, beyond := l.conns.admitConn(raw)
 		if c != nil {
 			return c, nil
 		}
@@ -125,16 +125,16 @@ func (l *boundListener) Accept() (net.Conn, error) {
 			l.told = time.Now()
 			l.log.Warn("connections are turned away", zap.String("bound", string(beyond)), zap.Stringer("from", raw.RemoteAddr()))
 		}
-		l.conns.refuse(raw, beyond)
+		l.conns.refuseConn(raw, beyond)
 	}
 }
 
-// admit counts a connection, if need be in place of an idle one. If that is of no use it returns nil and the bound.
-func (c *connections) admit(raw net.Conn) (*conn, Bound) {
+// admitConn counts a connection, if need be in place of an idle one. If that is of no use it returns nil and the bound.
+func (c *connections) admitConn(raw net.Conn) (*conn, Bound) {
 	from := sourceOf(raw.RemoteAddr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if beyond := c.room(from); beyond != "" {
+	if beyond := c.makeRoom(from); beyond != "" {
 		return nil, beyond
 	}
 	admitted := &conn{Conn: raw, owner: c, from: from}
@@ -143,9 +143,9 @@ func (c *connections) admit(raw net.Conn) (*conn, Bound) {
 	return admitted, ""
 }
 
-// room makes room for one more from an address, if need be in place of an idle connection. If that is of no use it returns the
+// makeRoom makes room for one more from an address, if need be in place of an idle connection. If that is of no use it returns the
 // bound. The caller holds mu.
-func (c *connections) room(from netip.Prefix) Bound {
+func (c *connections) makeRoom(from netip.Prefix) Bound {
 	if from.IsValid() && c.from[from] >= c.perAddress && !c.closeIdle(from) {
 		return BoundAddress
 	}
@@ -190,7 +190,7 @@ func sourceOf(address net.Addr) netip.Prefix {
 func (c *connections) closeIdle(from netip.Prefix) bool {
 	for e := c.idles.Front(); e != nil; e = e.Next() {
 		if victim := e.Value.(*conn); !from.IsValid() || victim.from == from {
-			c.drop(victim)
+			c.dropConn(victim)
 			_ = victim.Conn.Close() // net/http finds it closed, and closes it again
 			c.reused.Add(1)
 			return true
@@ -211,43 +211,43 @@ func (c *connections) closeIdles() {
 func (c *connections) forget(gone *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(gone)
+	c.dropConn(gone)
 }
 
-// drop is forget for callers that hold mu.
-func (c *connections) drop(gone *conn) {
+// dropConn is forget for callers that hold mu.
+func (c *connections) dropConn(gone *conn) {
 	if gone.closed {
 		return
 	}
 	gone.closed = true
 	delete(c.open, gone)
-	c.unlist(gone)
+	c.unlistIdle(gone)
 	c.count(gone.from, -1)
 }
 
-func (c *connections) unlist(busy *conn) {
+func (c *connections) unlistIdle(busy *conn) {
 	if busy.idle != nil {
 		c.idles.Remove(busy.idle)
 		busy.idle = nil
 	}
 }
 
-// follow is told by net/http what a connection is doing.
-func (c *connections) follow(raw net.Conn, state http.ConnState) {
+// trackState is told by net/http what a connection is doing.
+func (c *connections) trackState(raw net.Conn, state http.ConnState) {
 	if state != http.StateIdle && state != http.StateActive {
 		return
 	}
 	changed := raw.(*conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unlist(changed)
+	c.unlistIdle(changed)
 	if state == http.StateIdle && !changed.closed {
 		changed.idle = c.idles.PushBack(changed)
 	}
 }
 
-// refuse tells a connection why it is closed, if few others are being told.
-func (c *connections) refuse(raw net.Conn, beyond Bound) {
+// refuseConn tells a connection why it is closed, if few others are being told.
+func (c *connections) refuseConn(raw net.Conn, beyond Bound) {
 	c.noteRefused(beyond)
 	select {
 	case c.farewells <- struct{}{}:
@@ -279,11 +279,11 @@ func (c *connections) noteRefused(beyond Bound) {
 	}
 }
 
-// wait returns when nobody is being turned away any more.
-func (c *connections) wait() { c.telling.Wait() }
+// waitFarewells returns when nobody is being turned away any more.
+func (c *connections) waitFarewells() { c.telling.Wait() }
 
-// hurry bounds, from now on, how long every connection may take to send or to take in what is under way.
-func (c *connections) hurry(read, write time.Duration) {
+// limitAllDeadlines bounds, from now on, how long every connection may take to send or to take in what is under way.
+func (c *connections) limitAllDeadlines(read, write time.Duration) {
 	c.readLimit.Store(int64(read))
 	c.writeLimit.Store(int64(write))
 	c.mu.Lock()
@@ -294,15 +294,15 @@ func (c *connections) hurry(read, write time.Duration) {
 	}
 	c.mu.Unlock()
 	for _, busy := range open {
-		busy.hurry()
+		busy.limitDeadlines()
 	}
 	for _, a := range streams { // without mu, which net/http waits for
-		a.hurry()
+		a.limitDeadlines()
 	}
 }
 
-// hurried is a deadline under the limit of a drain; zero, which is none, stays so.
-func (c *connections) hurried(t time.Time, limit *atomic.Int64) time.Time {
+// limitDeadline is a deadline under the limit of a drain; zero, which is none, stays so.
+func (c *connections) limitDeadline(t time.Time, limit *atomic.Int64) time.Time {
 	most := time.Duration(limit.Load())
 	if most == 0 || t.IsZero() {
 		return t

@@ -44,15 +44,15 @@ func (c *conn) Read(b []byte) (int, error) {
 	if err == io.EOF {
 		c.sentAll.Store(true)
 	}
-	if framed := c.framed(b[:n]); len(framed) > 0 && !c.frames.Load().receive(framed, time.Now()) {
+	if framed := c.http2Frames(b[:n]); len(framed) > 0 && !c.frames.Load().countReceived(framed, time.Now()) {
 		c.owner.cutFrames.Add(1)
 		return 0, errFrames
 	}
 	return n, err
 }
 
-// framed is what of b are frames of HTTP/2.
-func (c *conn) framed(b []byte) []byte {
+// http2Frames is what of b are frames of HTTP/2.
+func (c *conn) http2Frames(b []byte) []byte {
 	for c.greeted >= 0 && c.greeted < len(preface) && len(b) > 0 {
 		if b[0] != preface[c.greeted] {
 			c.greeted = -1
@@ -73,7 +73,7 @@ func (c *conn) framed(b []byte) []byte {
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if f := c.frames.Load(); f != nil {
-		f.send(b[:n], time.Now())
+		f.countSent(b[:n], time.Now())
 	}
 	return n, err
 }
@@ -97,7 +97,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readBy = t
-	return c.Conn.SetReadDeadline(c.owner.hurried(t, &c.owner.readLimit))
+	return c.Conn.SetReadDeadline(c.owner.limitDeadline(t, &c.owner.readLimit))
 }
 
 // SetWriteDeadline implements net.Conn; a drain brings deadlines forward.
@@ -105,15 +105,15 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writeBy = t
-	return c.Conn.SetWriteDeadline(c.owner.hurried(t, &c.owner.writeLimit))
+	return c.Conn.SetWriteDeadline(c.owner.limitDeadline(t, &c.owner.writeLimit))
 }
 
-// hurry applies the limits of a drain to the deadlines that were set before it.
-func (c *conn) hurry() {
+// limitDeadlines applies the limits of a drain to the deadlines that were set before it.
+func (c *conn) limitDeadlines() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.Conn.SetReadDeadline(c.owner.hurried(c.readBy, &c.owner.readLimit)) // it may just have been closed
-	_ = c.Conn.SetWriteDeadline(c.owner.hurried(c.writeBy, &c.owner.writeLimit))
+	_ = c.Conn.SetReadDeadline(c.owner.limitDeadline(c.readBy, &c.owner.readLimit)) // it may just have been closed
+	_ = c.Conn.SetWriteDeadline(c.owner.limitDeadline(c.writeBy, &c.owner.writeLimit))
 }
 
 // expectAnswer notes that a request begins, and beginAnswer that the first byte of its answer is next.
@@ -136,10 +136,10 @@ func (c *conn) sendInterim() {
 }
 
 // halfClosed says that the client sends no more and may still read.
-func (c *conn) halfClosed() bool { return c.sentAll.Load() && !c.broken() }
+func (c *conn) halfClosed() bool { return c.sentAll.Load() && !c.isReset() }
 
-// broken says that the connection was reset.
-func (c *conn) broken() bool {
+// isReset says that the connection was reset.
+func (c *conn) isReset() bool {
 	socket, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return true // not to be told: the end of what is sent counts as the end

@@ -39,8 +39,8 @@ type frames struct {
 	at     time.Time // guarded by mu: when credit was true
 }
 
-// receive takes what the client sends, and says whether it may go on.
-func (f *frames) receive(b []byte, now time.Time) bool {
+// countReceived takes what the client sends, and says whether it may go on.
+func (f *frames) countReceived(b []byte, now time.Time) bool {
 	balance := 0.0
 	f.in.scan(b, func(kind byte, length int) {
 		balance--
@@ -48,21 +48,21 @@ func (f *frames) receive(b []byte, now time.Time) bool {
 			balance += float64(length) / 1024
 		}
 	})
-	return f.book(balance, now)
+	return f.bookCredit(balance, now)
 }
 
-// send takes what the client is sent.
-func (f *frames) send(b []byte, now time.Time) {
+// countSent takes what the client is sent.
+func (f *frames) countSent(b []byte, now time.Time) {
 	earned := 0.0
 	f.out.scan(b, func(kind byte, length int) {
 		if kind == frameHeaders || kind == frameData && length > 0 {
 			earned += earnedAnswer + float64(length)/1024
 		}
 	})
-	f.book(earned, now)
+	f.bookCredit(earned, now)
 }
 
-func (f *frames) book(balance float64, now time.Time) bool {
+func (f *frames) bookCredit(balance float64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at.IsZero() {

@@ -223,19 +223,19 @@ func TestFramesEarned(t *testing.T) {
 	now := time.Unix(1, 0)
 	pings := func(n int) []byte { return bytes.Repeat(frame(framePing, 0, 0, make([]byte, 8)...), n) }
 	f := &frames{}
-	if !f.receive(pings(frameBurst), now) || f.receive(pings(1), now) {
+	if !f.countReceived(pings(frameBurst), now) || f.countReceived(pings(1), now) {
 		t.Error("a connection does not begin with frameBurst")
 	}
 	now = now.Add(time.Second)
-	if !f.receive(pings(frameRate-1), now) || f.receive(pings(1), now) {
+	if !f.countReceived(pings(frameRate-1), now) || f.countReceived(pings(1), now) {
 		t.Error("a second is not worth frameRate")
 	}
-	f.send(pings(100), now)
-	if f.receive(nil, now) {
+	f.countSent(pings(100), now)
+	if f.countReceived(nil, now) {
 		t.Error("answers to pings earned something")
 	}
-	f.send(frame(frameHeaders, 4, 1, 0x88), now)
-	if !f.receive(pings(earnedAnswer-1), now) || f.receive(pings(1), now) {
+	f.countSent(frame(frameHeaders, 4, 1, 0x88), now)
+	if !f.countReceived(pings(earnedAnswer-1), now) || f.countReceived(pings(1), now) {
 		t.Error("an answer is not worth earnedAnswer")
 	}
 }

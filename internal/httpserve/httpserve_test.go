@@ -175,11 +175,11 @@ func TestSlowReaders(t *testing.T) {
 		t.Fatal("the answer is still being written")
 	}
 	a := &answer{s: s.Server, written: leastRate, blocked: time.Second}
-	if got := a.patience(); got != 200*time.Millisecond {
+	if got := a.writePatience(); got != 200*time.Millisecond {
 		t.Errorf("a reader at the least rate gets %v for the next piece", got)
 	}
 	a.blocked = 1150 * time.Millisecond
-	if got := a.patience(); got != 50*time.Millisecond {
+	if got := a.writePatience(); got != 50*time.Millisecond {
 		t.Errorf("a slower reader gets %v for the next piece", got)
 	}
 }

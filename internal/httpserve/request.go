@@ -19,7 +19,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(*conn) // nil in tests without a connection
 	a := &answer{ResponseWriter: w, s: s, conn: conn, control: http.NewResponseController(w)}
 	if conn != nil {
-		defer a.end()
+		defer a.endWriter()
 		if a.stream = r.ProtoMajor == 2; a.stream {
 			if beyond := s.conns.openStream(a); beyond != "" {
 				s.conns.refuseStream(a, beyond)
@@ -29,7 +29,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		conn.expectAnswer()
 	}
-	ctx, end := s.watch(r, conn)
+	ctx, end := s.watchClient(r, conn)
 	r = r.WithContext(ctx)
 	if r.Body == nil || r.Body == http.NoBody {
 		a.requestIsWhole()
@@ -42,7 +42,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.inFlight.Add(-1)
 		end()
-		a.linger(r.Header.Get("Expect") != "")
+		a.discardUnread(r.Header.Get("Expect") != "")
 	}()
 	s.handler.ServeHTTP(a, r)
 	if a.stream && a.written > 0 {
@@ -50,9 +50,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch returns a context of r that ends when its client is gone, which the end of the client's sending side
+// watchClient returns a context of r that ends when its client is gone, which the end of the client's sending side
 // alone does not say, or when a drain cuts it off. The caller calls end when the handler returns.
-func (s *Server) watch(r *http.Request, c *conn) (ctx context.Context, end func()) {
+func (s *Server) watchClient(r *http.Request, c *conn) (ctx context.Context, end func()) {
 	ended := r.Context() // by net/http, when it reads an error or the end of the connection
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ended))
 	stop := context.AfterFunc(ended, func() {
@@ -94,7 +94,7 @@ func (s *Server) waitHalfClosed(c *conn, interim bool, done <-chan struct{}) err
 			c.sendInterim()
 			interim = false
 		}
-		if c.broken() {
+		if c.isReset() {
 			return ErrClientGone
 		}
 	}
@@ -149,7 +149,7 @@ const (
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK && !a.begun {
 		a.begun = true
-		if a.unread() && !a.stream {
+		if a.hasUnread() && !a.stream {
 			a.Header().Set("Connection", "close")
 		}
 		if a.conn != nil {
@@ -172,7 +172,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	for {
 		piece := b[:min(len(b), pieceBytes)]
 		start := time.Now()
-		_ = a.SetWriteDeadline(start.Add(a.patience()))
+		_ = a.SetWriteDeadline(start.Add(a.writePatience()))
 		n, err := a.ResponseWriter.Write(piece)
 		a.blocked += time.Since(start)
 		a.written += int64(n)
@@ -186,8 +186,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	}
 }
 
-// patience is how long the next piece may take.
-func (a *answer) patience() time.Duration {
+// writePatience is how long the next piece may take.
+func (a *answer) writePatience() time.Duration {
 	whole := a.s.cfg.WriteTimeout
 	owed := whole + time.Duration(float64(a.written)/leastRate*float64(time.Second))
 	return min(whole, owed-a.blocked)
@@ -202,7 +202,7 @@ func (a *answer) SetReadDeadline(t time.Time) error {
 	defer a.mu.Unlock()
 	a.readBy = t
 	if a.stream {
-		t = a.conn.owner.hurried(t, &a.conn.owner.readLimit)
+		t = a.conn.owner.limitDeadline(t, &a.conn.owner.readLimit)
 	}
 	return a.control.SetReadDeadline(t)
 }
@@ -213,23 +213,23 @@ func (a *answer) SetWriteDeadline(t time.Time) error {
 	defer a.mu.Unlock()
 	a.writeBy = t
 	if a.stream {
-		t = a.conn.owner.hurried(t, &a.conn.owner.writeLimit)
+		t = a.conn.owner.limitDeadline(t, &a.conn.owner.writeLimit)
 	}
 	return a.control.SetWriteDeadline(t)
 }
 
-// hurry applies the limits of a drain to a stream's deadlines that were set before it.
-func (a *answer) hurry() {
+// limitDeadlines applies the limits of a drain to a stream's deadlines that were set before it.
+func (a *answer) limitDeadlines() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
 		return
 	}
 	if !a.readBy.IsZero() {
-		_ = a.control.SetReadDeadline(a.conn.owner.hurried(a.readBy, &a.conn.owner.readLimit))
+		_ = a.control.SetReadDeadline(a.conn.owner.limitDeadline(a.readBy, &a.conn.owner.readLimit))
 	}
 	if !a.writeBy.IsZero() {
-		_ = a.control.SetWriteDeadline(a.conn.owner.hurried(a.writeBy, &a.conn.owner.writeLimit))
+		_ = a.control.SetWriteDeadline(a.conn.owner.limitDeadline(a.writeBy, &a.conn.owner.writeLimit))
 	}
 }
 
@@ -242,8 +242,8 @@ func (a *answer) cutOff() {
 	}
 }
 
-// end says that net/http's writer is not to be used any more.
-func (a *answer) end() {
+// endWriter says that net/http's writer is not to be used any more.
+func (a *answer) endWriter() {
 	a.mu.Lock()
 	a.ended = true
 	a.mu.Unlock()
@@ -253,12 +253,12 @@ func (a *answer) end() {
 // next request.
 func (a *answer) requestIsWhole() { _ = a.SetReadDeadline(time.Time{}) }
 
-func (a *answer) unread() bool { return a.body != nil && !a.body.atEnd }
+func (a *answer) hasUnread() bool { return a.body != nil && !a.body.atEnd }
 
-// linger reads what is left of the request, for a short time. A client that asked whether to send
+// discardUnread reads what is left of the request, for a short time. A client that asked whether to send
 // its body, and was not told to, does not.
-func (a *answer) linger(asked bool) {
-	if !a.unread() {
+func (a *answer) discardUnread(asked bool) {
+	if !a.hasUnread() {
 		return
 	}
 	_ = a.SetReadDeadline(time.Now().Add(lingerTimeout))
@@ -268,7 +268,7 @@ func (a *answer) linger(asked bool) {
 	if a.begun && a.control.Flush() == nil {
 		_, _ = io.Copy(io.Discard, a.body)
 	}
-	if a.unread() {
+	if a.hasUnread() {
 		_ = a.SetReadDeadline(time.Unix(1, 0)) // net/http is not to read more of it
 	}
 }

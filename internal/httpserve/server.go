@@ -124,13 +124,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          zap.NewStdLog(s.log.Named("http")),
-		ConnState:         s.conns.follow,
+		ConnState:         s.conns.trackState,
 		BaseContext:       func(net.Listener) context.Context { return s.cut },
 		ConnContext:       withConn,
 	}
-	defer s.conns.wait()
+	defer s.conns.waitFarewells()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(s.conns.bound(listener, s.log)) }() // ended by Shutdown or Close below
+	go func() { failed <- server.Serve(s.conns.limitListener(listener, s.log)) }() // ended by Shutdown or Close below
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve HTTP: %w", err)
@@ -143,17 +143,17 @@ func (s *Server) drain(server *http.Server) error {
 	begun := time.Now()
 	s.leave()
 	s.log.Info("draining", zap.Int("open_requests", s.InFlight()), zap.Duration("timeout", s.cfg.DrainTimeout))
-	s.conns.hurry(hurriedRead, hurriedWrite)
+	s.conns.limitAllDeadlines(hurriedRead, hurriedWrite)
 	server.SetKeepAlivesEnabled(false)
 	time.Sleep(min(s.cfg.DrainGrace, s.cfg.DrainTimeout))
 	defer time.AfterFunc(hurriedRead, s.conns.closeIdles).Stop() // of HTTP/2, those that began when Shutdown told the others
-	err := shutdown(server, time.Until(begun.Add(s.cfg.DrainTimeout)))
+	err := shutdownWithin(server, time.Until(begun.Add(s.cfg.DrainTimeout)))
 	if err == nil {
 		return nil
 	}
 	cut := s.InFlight()
 	s.cutOff(ErrDraining)
-	if shutdown(server, lastWords) != nil {
+	if shutdownWithin(server, lastWords) != nil {
 		if err := server.Close(); err != nil {
 			s.log.Warn("closing the HTTP server", zap.Error(err))
 		}
@@ -164,8 +164,8 @@ func (s *Server) drain(server *http.Server) error {
 	return fmt.Errorf("drain: %d requests were still open after %v", cut, s.cfg.DrainTimeout)
 }
 
-// shutdown closes the listener and waits for connections to end.
-func shutdown(server *http.Server, within time.Duration) error {
+// shutdownWithin closes the listener and waits for connections to end.
+func shutdownWithin(server *http.Server, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	return server.Shutdown(ctx)

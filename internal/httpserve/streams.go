@@ -27,7 +27,7 @@ func (c *connections) openStream(a *answer) Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(a.conn.streams) > 0 {
-		if beyond := c.room(a.conn.from); beyond != "" {
+		if beyond := c.makeRoom(a.conn.from); beyond != "" {
 			return beyond
 		}
 		c.count(a.conn.from, 1)

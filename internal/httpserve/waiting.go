@@ -30,7 +30,7 @@ func (c *connections) beginWait(a *answer, bytes int, now time.Time) {
 	w.from[a.conn.from] += bytes
 	a.waits.bytes, a.waits.still = bytes, now
 	a.waits.place = w.answers.PushBack(a)
-	still := w.stillest(a.conn.from, now)
+	still := w.stillestAnswers(a.conn.from, now)
 	c.mu.Unlock()
 	for _, victim := range still { // without mu, which net/http waits for
 		victim.cutOff()
@@ -73,8 +73,8 @@ type wait struct {
 	givenUp bool // cut off, and not counted any more
 }
 
-// stillest are the answers to cut off for one from an address.
-func (w *waiting) stillest(from netip.Prefix, now time.Time) (victims []*answer) {
+// stillestAnswers are the answers to cut off for one from an address.
+func (w *waiting) stillestAnswers(from netip.Prefix, now time.Time) (victims []*answer) {
 	for e := w.answers.Front(); e != nil && (w.bytes > maxWaiting || w.from[from] > maxWaitingAddress); e = e.Next() {
 		a := e.Value.(*answer)
 		if now.Sub(a.waits.still) < stillAfter {

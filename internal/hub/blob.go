@@ -15,39 +15,39 @@ import (
 // blobTries is how often a file is asked for while nothing of it comes.
 const blobTries = 5
 
-// blob makes a file a blob of the cache. One process at a time does so, others wait for it.
-func (d *download) blob(ctx context.Context, f File) error {
-	release, err := lock(ctx, d.cache.lock(f))
+// fetchBlob makes a file a blob of the cache. One process at a time does so, others wait for it.
+func (d *download) fetchBlob(ctx context.Context, f File) error {
+	release, err := lockFile(ctx, d.cache.lockPath(f))
 	if err != nil {
-		return writing(d.cache.root, err)
+		return explainWriteError(d.cache.root, err)
 	}
 	defer release()
-	at := d.cache.blob(f)
+	at := d.cache.blobPath(f)
 	if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && info.Size() == f.Size {
-		d.progress.add(f.Size)
+		d.progress.addBytes(f.Size)
 		return nil
 	}
-	p, err := openPartial(at+".incomplete", f, d.progress.add)
+	p, err := openPartial(at+".incomplete", f, d.progress.addBytes)
 	if err != nil {
-		return writing(d.cache.root, err)
+		return explainWriteError(d.cache.root, err)
 	}
 	defer p.file.Close()
-	if err := d.fill(ctx, p); err != nil {
+	if err := d.completeFile(ctx, p); err != nil {
 		return err
 	}
 	if err := errors.Join(p.file.Sync(), p.file.Close()); err != nil { // a name must not outlive its content
-		return writing(d.cache.root, err)
+		return explainWriteError(d.cache.root, err)
 	}
-	return writing(d.cache.root, os.Rename(p.path, at))
+	return explainWriteError(d.cache.root, os.Rename(p.path, at))
 }
 
-// fill completes a partial file and checks it. What an earlier process left may be broken: then it is fetched anew, once.
-func (d *download) fill(ctx context.Context, p *partial) error {
+// completeFile completes a partial file and checks it. What an earlier process left may be broken: then it is fetched anew, once.
+func (d *download) completeFile(ctx context.Context, p *partial) error {
 	for resumed := p.have > 0; ; resumed = false {
-		if err := d.receive(ctx, p); err != nil {
+		if err := d.receiveMissing(ctx, p); err != nil {
 			return err
 		}
-		err := verify(p.of, p.hash)
+		err := verifyDigest(p.of, p.hash)
 		if err == nil {
 			return nil
 		}
@@ -55,18 +55,18 @@ func (d *download) fill(ctx context.Context, p *partial) error {
 			return errors.Join(err, os.Remove(p.path))
 		}
 		if err := p.restart(); err != nil {
-			return writing(d.cache.root, err)
+			return explainWriteError(d.cache.root, err)
 		}
 	}
 }
 
-// receive asks for what is missing of a file until all of it is here.
-func (d *download) receive(ctx context.Context, p *partial) error {
+// receiveMissing asks for what is missing of a file until all of it is here.
+func (d *download) receiveMissing(ctx context.Context, p *partial) error {
 	for try := 0; p.have < p.of.Size; {
 		before := p.have
-		err := d.client.transfer(ctx, d.commit, p)
+		err := d.client.transferPart(ctx, d.commit, p)
 		if p.broken != nil {
-			return writing(d.cache.root, p.broken)
+			return explainWriteError(d.cache.root, p.broken)
 		}
 		if err == nil {
 			continue
@@ -74,8 +74,8 @@ func (d *download) receive(ctx context.Context, p *partial) error {
 		if p.have > before {
 			try = 0
 		}
-		if !d.client.again(ctx, try, blobTries, err) {
-			return fmt.Errorf("%s: %w", p.of.Path, d.client.explained(err, p.of.Path))
+		if !d.client.waitRetry(ctx, try, blobTries, err) {
+			return fmt.Errorf("%s: %w", p.of.Path, d.client.explainError(err, p.of.Path))
 		}
 		try++
 	}
@@ -138,9 +138,9 @@ func (p *partial) Write(b []byte) (int, error) {
 // errShort is an answer that ends early.
 var errShort = errors.New("it ended the answer early")
 
-// transfer appends to a partial file what one request brings.
-func (c *client) transfer(ctx context.Context, commit string, p *partial) error {
-	resp, err := c.get(ctx, c.resolve(commit, p.of), p.have)
+// transferPart appends to a partial file what one request brings.
+func (c *client) transferPart(ctx context.Context, commit string, p *partial) error {
+	resp, err := c.getFromByte(ctx, c.fileAddress(commit, p.of), p.have)
 	if err != nil {
 		return c.outOfRange(err, p)
 	}

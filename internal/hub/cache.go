@@ -21,30 +21,30 @@ type cache struct {
 	name string // of dir
 }
 
-func (s Settings) cache(m Model) cache {
+func (s Settings) modelCache(m Model) cache {
 	name := "models--" + strings.ReplaceAll(m.ID, "/", "--")
 	return cache{s.Cache, filepath.Join(s.Cache, name), name}
 }
 
-func (c cache) snapshot(commit string) string { return filepath.Join(c.dir, "snapshots", commit) }
-func (c cache) blob(f File) string            { return filepath.Join(c.dir, "blobs", f.Digest) }
-func (c cache) ref(revision string) string    { return filepath.Join(c.dir, "refs", revision) }
+func (c cache) snapshotPath(commit string) string { return filepath.Join(c.dir, "snapshots", commit) }
+func (c cache) blobPath(f File) string            { return filepath.Join(c.dir, "blobs", f.Digest) }
+func (c cache) refPath(revision string) string    { return filepath.Join(c.dir, "refs", revision) }
 
-func (c cache) lock(f File) string {
+func (c cache) lockPath(f File) string {
 	return filepath.Join(c.root, ".locks", c.name, f.Digest+".lock")
 }
 
-// absent is the mark of a file that a commit does not have.
-func (c cache) absent(commit, name string) string {
+// absentPath is the mark of a file that a commit does not have.
+func (c cache) absentPath(commit, name string) string {
 	return filepath.Join(c.dir, ".no_exist", commit, name)
 }
 
-// commit is the one that a revision meant when it was last asked for; empty where it never was.
-func (c cache) commit(revision string) (string, error) {
+// readCommit is the one that a revision meant when it was last asked for; empty where it never was.
+func (c cache) readCommit(revision string) (string, error) {
 	if isCommit.MatchString(revision) {
 		return revision, nil
 	}
-	text, err := regular.ReadFile(c.ref(revision), 100)
+	text, err := regular.ReadFile(c.refPath(revision), 100)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -64,16 +64,16 @@ type found struct {
 	missing  string // the first file that keeps it from being complete; empty where there is nothing
 }
 
-// look sees what the cache has of a commit.
-func (c cache) look(commit string, weights bool) found {
-	if commit == "" || !isDir(c.snapshot(commit)) {
+// inspectCommit sees what the cache has of a commit.
+func (c cache) inspectCommit(commit string, weights bool) found {
+	if commit == "" || !isDir(c.snapshotPath(commit)) {
 		return found{}
 	}
-	if l, ok := c.tree(commit); ok {
-		return c.compare(commit, l, weights)
+	if l, ok := c.readListing(commit); ok {
+		return c.compareSnapshot(commit, l, weights)
 	}
 	read := func(name string) ([]byte, error) {
-		return regular.ReadFile(filepath.Join(c.snapshot(commit), name), maxSmall)
+		return regular.ReadFile(filepath.Join(c.snapshotPath(commit), name), maxSmall)
 	}
 	names := smallFiles
 	if text, err := read(modulesFile); err == nil {
@@ -85,18 +85,18 @@ func (c cache) look(commit string, weights bool) found {
 	}
 	f := found{known: true}
 	for _, name := range names {
-		f.known = f.known && (c.has(commit, name) || isFile(c.absent(commit, name)))
+		f.known = f.known && (c.hasFile(commit, name) || isFile(c.absentPath(commit, name)))
 	}
 	needed := []string{configFile}
 	if weights {
-		list, err := shards(c.has(commit, singleFile), read)
+		list, err := shardFiles(c.hasFile(commit, singleFile), read)
 		if err != nil {
 			return found{missing: singleFile}
 		}
 		needed = append(needed, list...)
 	}
 	for _, name := range needed {
-		if !c.has(commit, name) {
+		if !c.hasFile(commit, name) {
 			return found{missing: name}
 		}
 	}
@@ -104,17 +104,17 @@ func (c cache) look(commit string, weights bool) found {
 	return f
 }
 
-// compare holds a snapshot to the listing of its commit.
-func (c cache) compare(commit string, l listing, weights bool) found {
-	files, err := l.first()
+// compareSnapshot holds a snapshot to the listing of its commit.
+func (c cache) compareSnapshot(commit string, l listing, weights bool) found {
+	files, err := l.firstFiles()
 	if err != nil {
 		return found{missing: configFile}
 	}
-	more, err := l.rest(func(name string) ([]byte, error) {
-		return regular.ReadFile(filepath.Join(c.snapshot(commit), name), maxSmall)
+	more, err := l.remainingFiles(func(name string) ([]byte, error) {
+		return regular.ReadFile(filepath.Join(c.snapshotPath(commit), name), maxSmall)
 	}, weights)
 	for _, f := range append(files, more...) {
-		if info, err := os.Stat(filepath.Join(c.snapshot(commit), f.Path)); err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		if info, err := os.Stat(filepath.Join(c.snapshotPath(commit), f.Path)); err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
 			return found{missing: f.Path}
 		}
 	}
@@ -124,10 +124,12 @@ func (c cache) compare(commit string, l listing, weights bool) found {
 	return found{complete: true, known: true}
 }
 
-func (c cache) has(commit, name string) bool { return isFile(filepath.Join(c.snapshot(commit), name)) }
+func (c cache) hasFile(commit, name string) bool {
+	return isFile(filepath.Join(c.snapshotPath(commit), name))
+}
 
-// tree is the listing of a commit that huggingface_hub keeps.
-func (c cache) tree(commit string) (listing, bool) {
+// readListing is the listing of a commit that huggingface_hub keeps.
+func (c cache) readListing(commit string) (listing, bool) {
 	text, err := regular.ReadFile(filepath.Join(c.dir, "trees", commit+".json"), maxListing)
 	if err != nil {
 		return nil, false
@@ -155,20 +157,20 @@ func (c cache) tree(commit string) (listing, bool) {
 	return l, true
 }
 
-// lacks says in words what the cache does not have.
-func (c cache) lacks(commit string, f found) string {
+// describeMissing says in words what the cache does not have.
+func (c cache) describeMissing(commit string, f found) string {
 	switch {
 	case commit == "" || f.missing == "":
 		return fmt.Sprintf("is neither a directory nor in the Hugging Face cache (%s)", c.dir)
 	default:
-		return fmt.Sprintf("is not complete in the Hugging Face cache (%s lacks %s)", c.snapshot(commit), f.missing)
+		return fmt.Sprintf("is not complete in the Hugging Face cache (%s lacks %s)", c.snapshotPath(commit), f.missing)
 	}
 }
 
-// link makes a blob a file of the snapshot, by a relative link that appears as a whole.
-func (c cache) link(commit string, f File) error {
-	at := filepath.Join(c.snapshot(commit), f.Path)
-	target, err := filepath.Rel(filepath.Dir(at), c.blob(f))
+// linkBlob makes a blob a file of the snapshot, by a relative link that appears as a whole.
+func (c cache) linkBlob(commit string, f File) error {
+	at := filepath.Join(c.snapshotPath(commit), f.Path)
+	target, err := filepath.Rel(filepath.Dir(at), c.blobPath(f))
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func (c cache) link(commit string, f File) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
 		return err
 	}
-	own := temporary(at)
+	own := temporaryName(at)
 	if err := os.Symlink(target, own); err != nil {
 		return err
 	}
@@ -192,27 +194,27 @@ func (c cache) link(commit string, f File) error {
 	return nil
 }
 
-// temporary is a name beside a file's that nobody else has, on other hosts and in other containers neither.
-func temporary(at string) string { return at + "." + rand.Text() + ".tmp" }
+// temporaryName is a name beside a file's that nobody else has, on other hosts and in other containers neither.
+func temporaryName(at string) string { return at + "." + rand.Text() + ".tmp" }
 
-// settle notes which commit a revision means, and which files that one does not have. It is the last step: what it cannot
+// recordCommit notes which commit a revision means, and which files that one does not have. It is the last step: what it cannot
 // write is asked for again.
-func (c cache) settle(m Model, commit string, l listing, names []string) error {
+func (c cache) recordCommit(m Model, commit string, l listing, names []string) error {
 	for _, name := range names {
-		if at := c.absent(commit, name); !l.has(name) && !isFile(at) {
+		if at := c.absentPath(commit, name); !l.hasFile(name) && !isFile(at) {
 			if os.MkdirAll(filepath.Dir(at), 0o777) == nil {
 				_ = os.WriteFile(at, nil, 0o666)
 			}
 		}
 	}
-	if known, err := c.commit(m.Revision); err == nil && known == commit {
+	if known, err := c.readCommit(m.Revision); err == nil && known == commit {
 		return nil
 	}
-	at := c.ref(m.Revision)
+	at := c.refPath(m.Revision)
 	if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
 		return err
 	}
-	own := temporary(at)
+	own := temporaryName(at)
 	if err := os.WriteFile(own, []byte(commit), 0o666); err != nil {
 		return err
 	}
@@ -222,8 +224,8 @@ func (c cache) settle(m Model, commit string, l listing, names []string) error {
 // cacheTag is what programs that make backups skip.
 const cacheTag = "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag created by huggingface_hub.\n# For information about cache directory tags, see:\n#\thttps://bford.info/cachedir/\n"
 
-// make makes the cache's directories.
-func (c cache) make() error {
+// makeDirs makes the cache's directories.
+func (c cache) makeDirs() error {
 	for _, dir := range []string{filepath.Join(c.dir, "blobs"), filepath.Join(c.dir, "snapshots"), filepath.Join(c.root, ".locks", c.name)} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err

@@ -30,7 +30,7 @@ type client struct {
 
 func newClient(s Settings, m Model) *client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.Proxy = proxy
+	t.Proxy = proxyFromEnv
 	t.DialContext = (&net.Dialer{Timeout: s.Patience}).DialContext
 	t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = s.Patience, s.Patience
 	t.DisableCompression = true // sizes and checksums are those of the files
@@ -39,8 +39,8 @@ func newClient(s Settings, m Model) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// proxy is the environment's; what is wrong with it may hold a password.
-func proxy(r *http.Request) (*url.URL, error) {
+// proxyFromEnv is the environment's; what is wrong with it may hold a password.
+func proxyFromEnv(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
 		return nil, errors.New("invalid HTTPS_PROXY or HTTP_PROXY: want an address")
@@ -88,8 +88,8 @@ var (
 	errRedirect = errors.New("it redirects to an invalid address")
 )
 
-// get asks for an address, from a byte on. The body ends with an error when nothing comes for too long.
-func (c *client) get(ctx context.Context, address string, from int64) (*http.Response, error) {
+// getFromByte asks for an address, from a byte on. The body ends with an error when nothing comes for too long.
+func (c *client) getFromByte(ctx context.Context, address string, from int64) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *client) get(ctx context.Context, address string, from int64) (*http.Res
 	resp, err := c.http.Do(r)
 	if err != nil {
 		cancel(nil)
-		return nil, c.unreached(err)
+		return nil, c.explainUnreached(err)
 	}
 	if resp.StatusCode >= 300 {
 		_ = resp.Body.Close()
@@ -118,8 +118,8 @@ func (c *client) get(ctx context.Context, address string, from int64) (*http.Res
 	return resp, nil
 }
 
-// unreached names the host that was not reached, and the cause without addresses.
-func (c *client) unreached(err error) error {
+// explainUnreached names the host that was not reached, and the cause without addresses.
+func (c *client) explainUnreached(err error) error {
 	host := c.settings.Endpoint.Host
 	var asked *url.Error
 	if errors.As(err, &asked) {
@@ -162,16 +162,16 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// passing says that another try may succeed.
-func passing(err error) bool {
+// isTransient says that another try may succeed.
+func isTransient(err error) bool {
 	var refused *refusal
 	var transport *transportError
-	return errors.As(err, &refused) && refused.passing() || errors.As(err, &transport)
+	return errors.As(err, &refused) && refused.isTransient() || errors.As(err, &transport)
 }
 
-// again waits before another try, if there is to be one.
-func (c *client) again(ctx context.Context, try, tries int, err error) bool {
-	if try+1 >= tries || !passing(err) || ctx.Err() != nil {
+// waitRetry waits before another try, if there is to be one.
+func (c *client) waitRetry(ctx context.Context, try, tries int, err error) bool {
+	if try+1 >= tries || !isTransient(err) || ctx.Err() != nil {
 		return false
 	}
 	pause := c.settings.pause
@@ -186,8 +186,8 @@ func (c *client) again(ctx context.Context, try, tries int, err error) bool {
 	}
 }
 
-// explained is an error as users read it.
-func (c *client) explained(err error, file string) error {
+// explainError is an error as users read it.
+func (c *client) explainError(err error, file string) error {
 	var refused *refusal
 	if errors.As(err, &refused) {
 		return refused.explain(c.model, c.base, file, c.settings.token != "" || c.settings.user != nil)
@@ -210,7 +210,7 @@ type listed struct {
 	} `json:"lfs"`
 }
 
-func (f *listed) file() File {
+func (f *listed) toFile() File {
 	own := File{Path: f.Name + f.Path, Size: -1, Digest: f.BlobID + f.OID}
 	if f.Size != nil {
 		own.Size = *f.Size
@@ -221,14 +221,14 @@ func (f *listed) file() File {
 	return own
 }
 
-// list learns which commit a revision is, and its files.
-func (c *client) list(ctx context.Context, revision string) (commit string, l listing, err error) {
+// listFiles learns which commit a revision is, and its files.
+func (c *client) listFiles(ctx context.Context, revision string) (commit string, l listing, err error) {
 	var info struct {
 		SHA      string   `json:"sha"`
 		Siblings []listed `json:"siblings"`
 	}
 	left := int64(maxListing)
-	if _, err := c.ask(ctx, c.base+"/api/models/"+c.model.ID+"/revision/"+url.PathEscape(revision)+"?blobs=true", &left, &info); err != nil {
+	if _, err := c.getJSON(ctx, c.base+"/api/models/"+c.model.ID+"/revision/"+url.PathEscape(revision)+"?blobs=true", &left, &info); err != nil {
 		return "", nil, &listingError{err}
 	}
 	if !isCommit.MatchString(info.SHA) || isCommit.MatchString(revision) && info.SHA != revision {
@@ -236,30 +236,30 @@ func (c *client) list(ctx context.Context, revision string) (commit string, l li
 	}
 	l = listing{}
 	for _, f := range info.Siblings {
-		own := f.file()
+		own := f.toFile()
 		l[own.Path] = own
 	}
-	if f, ok := l[configFile]; ok && f.valid() == nil {
+	if f, ok := l[configFile]; ok && f.checkValid() == nil {
 		return info.SHA, l, nil
 	}
-	if l, err = c.tree(ctx, info.SHA, &left); err != nil {
+	if l, err = c.fetchListing(ctx, info.SHA, &left); err != nil {
 		return "", nil, &listingError{err}
 	}
 	return info.SHA, l, nil
 }
 
-// tree is the listing of a commit in the form that has checksums on every hub.
-func (c *client) tree(ctx context.Context, commit string, left *int64) (listing, error) {
+// fetchListing is the listing of a commit in the form that has checksums on every hub.
+func (c *client) fetchListing(ctx context.Context, commit string, left *int64) (listing, error) {
 	l, base := listing{}, c.base+"/api/models/"+c.model.ID+"/tree/"+commit
 	address := base + "?recursive=true"
 	for range maxPages {
 		var files []listed
-		next, err := c.ask(ctx, address, left, &files)
+		next, err := c.getJSON(ctx, address, left, &files)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
-			if own := f.file(); f.Type == "file" {
+			if own := f.toFile(); f.Type == "file" {
 				l[own.Path] = own
 			}
 		}
@@ -275,8 +275,8 @@ func (c *client) tree(ctx context.Context, commit string, left *int64) (listing,
 	return nil, fmt.Errorf("its listing has more than %d pages: this is not a repository of one model", maxPages)
 }
 
-// ask gets JSON of at most *left bytes, and the address of the next page.
-func (c *client) ask(ctx context.Context, address string, left *int64, into any) (next string, err error) {
+// getJSON gets JSON of at most *left bytes, and the address of the next page.
+func (c *client) getJSON(ctx context.Context, address string, left *int64, into any) (next string, err error) {
 	const tries = 3
 	for try := 0; ; try++ {
 		var text []byte
@@ -287,14 +287,14 @@ func (c *client) ask(ctx context.Context, address string, left *int64, into any)
 			}
 			return next, nil
 		}
-		if !c.again(ctx, try, tries, err) {
-			return "", c.explained(err, "")
+		if !c.waitRetry(ctx, try, tries, err) {
+			return "", c.explainError(err, "")
 		}
 	}
 }
 
 func (c *client) read(ctx context.Context, address string, most int64) (text []byte, next string, err error) {
-	resp, err := c.get(ctx, address, 0)
+	resp, err := c.getFromByte(ctx, address, 0)
 	if err != nil {
 		return nil, "", err
 	}
@@ -319,8 +319,8 @@ func nextPage(link string) string {
 	return ""
 }
 
-// resolve is the address of a file of a commit.
-func (c *client) resolve(commit string, f File) string {
+// fileAddress is the address of a file of a commit.
+func (c *client) fileAddress(commit string, f File) string {
 	parts := strings.Split(f.Path, "/")
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])

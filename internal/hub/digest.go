@@ -18,8 +18,8 @@ func newDigest(f File) hash.Hash {
 	return h
 }
 
-// verify compares the hash of what came with what was promised.
-func verify(f File, h hash.Hash) error {
+// verifyDigest compares the hash of what came with what was promised.
+func verifyDigest(f File, h hash.Hash) error {
 	if got := hex.EncodeToString(h.Sum(nil)); got != f.Digest {
 		return &checksumError{f, got}
 	}

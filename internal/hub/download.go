@@ -25,7 +25,7 @@ type download struct {
 
 func newDownload(m Model, o Options) *download {
 	return &download{
-		client: newClient(o.Settings, m), cache: o.Settings.cache(m), model: m, weights: !o.Texts,
+		client: newClient(o.Settings, m), cache: o.Settings.modelCache(m), model: m, weights: !o.Texts,
 		progress: progress{report: o.Progress},
 	}
 }
@@ -40,51 +40,51 @@ func (d *download) run(ctx context.Context, commit string) (dir string, err erro
 		revision = d.model.Revision
 	}
 	var l listing
-	if d.commit, l, err = d.client.list(ctx, revision); err != nil {
+	if d.commit, l, err = d.client.listFiles(ctx, revision); err != nil {
 		return "", err
 	}
 	if err := l.check(d.weights); err != nil {
 		return "", err
 	}
-	first, err := l.first()
+	first, err := l.firstFiles()
 	if err != nil {
 		return "", err
 	}
-	if err := d.fetch(ctx, first); err != nil {
+	if err := d.fetchFiles(ctx, first); err != nil {
 		return "", err
 	}
-	read := func(name string) ([]byte, error) { return regular.ReadFile(d.cache.blob(l[name]), maxSmall) }
-	rest, err := l.rest(read, d.weights)
+	read := func(name string) ([]byte, error) { return regular.ReadFile(d.cache.blobPath(l[name]), maxSmall) }
+	rest, err := l.remainingFiles(read, d.weights)
 	if err != nil {
 		return "", err
 	}
-	modules, err := l.modules(read)
+	modules, err := l.listModuleFiles(read)
 	if err != nil {
 		return "", err
 	}
-	d.progress.expect(first, rest)
-	if err := d.fetch(ctx, rest); err != nil {
+	d.progress.expectFiles(first, rest)
+	if err := d.fetchFiles(ctx, rest); err != nil {
 		return "", err
 	}
 	for _, f := range append(rest, first...) {
-		if err := d.cache.link(d.commit, f); err != nil {
-			return "", writing(d.cache.root, err)
+		if err := d.cache.linkBlob(d.commit, f); err != nil {
+			return "", explainWriteError(d.cache.root, err)
 		}
 	}
 	names := append(smallFiles[:len(smallFiles):len(smallFiles)], modules...)
-	return d.cache.snapshot(d.commit), writing(d.cache.root, d.cache.settle(d.model, d.commit, l, names))
+	return d.cache.snapshotPath(d.commit), explainWriteError(d.cache.root, d.cache.recordCommit(d.model, d.commit, l, names))
 }
 
-// fetch makes files blobs of the cache, several at a time.
-func (d *download) fetch(ctx context.Context, files []File) error {
-	files, err := distinct(files)
+// fetchFiles makes files blobs of the cache, several at a time.
+func (d *download) fetchFiles(ctx context.Context, files []File) error {
+	files, err := distinctFiles(files)
 	if err != nil {
 		return err
 	}
-	if err := d.cache.make(); err != nil {
-		return writing(d.cache.root, err)
+	if err := d.cache.makeDirs(); err != nil {
+		return explainWriteError(d.cache.root, err)
 	}
-	if err := d.room(files); err != nil {
+	if err := d.checkDiskRoom(files); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -94,7 +94,7 @@ func (d *download) fetch(ctx context.Context, files []File) error {
 	for range min(parallel, len(files)) {
 		workers.Go(func() { // ends with queue
 			for f := range queue {
-				if err := d.blob(ctx, f); err != nil {
+				if err := d.fetchBlob(ctx, f); err != nil {
 					stop(err)
 				}
 			}
@@ -111,11 +111,11 @@ func (d *download) fetch(ctx context.Context, files []File) error {
 	return context.Cause(ctx)
 }
 
-// distinct are the files of different content.
-func distinct(files []File) (list []File, err error) {
+// distinctFiles are the files of different content.
+func distinctFiles(files []File) (list []File, err error) {
 	seen := map[string]bool{}
 	for _, f := range files {
-		if err := f.valid(); err != nil {
+		if err := f.checkValid(); err != nil {
 			return nil, err
 		}
 		if !seen[f.Digest] {
@@ -126,11 +126,11 @@ func distinct(files []File) (list []File, err error) {
 	return list, nil
 }
 
-// room refuses files that the disk has no room for.
-func (d *download) room(files []File) error {
+// checkDiskRoom refuses files that the disk has no room for.
+func (d *download) checkDiskRoom(files []File) error {
 	var need int64
 	for _, f := range files {
-		at := d.cache.blob(f)
+		at := d.cache.blobPath(f)
 		if isFile(at) {
 			continue
 		}
@@ -157,18 +157,18 @@ type progress struct {
 	done, total int64 // guarded by mu; total is 0 until it is known
 }
 
-// expect sets how much there is to come, and what is already here of it.
-func (p *progress) expect(first, rest []File) {
+// expectFiles sets how much there is to come, and what is already here of it.
+func (p *progress) expectFiles(first, rest []File) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own, _ := distinct(append(first[:len(first):len(first)], rest...))
+	own, _ := distinctFiles(append(first[:len(first):len(first)], rest...))
 	for _, f := range own {
 		p.total += f.Size
 	}
 }
 
-// add takes in bytes that came, or were given up.
-func (p *progress) add(n int64) {
+// addBytes takes in bytes that came, or were given up.
+func (p *progress) addBytes(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n

@@ -299,7 +299,7 @@ func TestResume(t *testing.T) {
 	} {
 		t.Run(label, func(t *testing.T) {
 			server, o := hubOf(t, map[string]*hubtest.Repo{"org/m": repo})
-			blobs := filepath.Join(o.Settings.cache(model).dir, "blobs")
+			blobs := filepath.Join(o.Settings.modelCache(model).dir, "blobs")
 			if err := errors.Join(os.MkdirAll(blobs, 0o755), os.WriteFile(filepath.Join(blobs, repo.Digest(name)+".incomplete"), c.left, 0o600)); err != nil {
 				t.Fatal(err)
 			}

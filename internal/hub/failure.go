@@ -13,8 +13,8 @@ type refusal struct {
 	code, message string // X-Error-Code and X-Error-Message
 }
 
-// passing says that the same question may be answered later.
-func (r *refusal) passing() bool {
+// isTransient says that the same question may be answered later.
+func (r *refusal) isTransient() bool {
 	switch r.status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
@@ -66,11 +66,11 @@ func (e *listingError) Unwrap() error { return e.err }
 
 // spaceError is a disk that is too small, which was seen before or in the middle.
 func spaceError(dir string, need, free int64) error {
-	return fmt.Errorf("%s has %s free, and %s are to come: make room there, or set HF_HOME to a directory on a larger disk", dir, gigabytes(free), gigabytes(need))
+	return fmt.Errorf("%s has %s free, and %s are to come: make room there, or set HF_HOME to a directory on a larger disk", dir, formatBytes(free), formatBytes(need))
 }
 
-// writing explains what kept a file from being written to the cache.
-func writing(dir string, err error) error {
+// explainWriteError explains what kept a file from being written to the cache.
+func explainWriteError(dir string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: make room in %s, and the next start goes on with what is here, or set HF_HOME to a directory on a larger disk", err, dir)
@@ -80,8 +80,8 @@ func writing(dir string, err error) error {
 	return err
 }
 
-// gigabytes is an amount as disks count it.
-func gigabytes(n int64) string {
+// formatBytes is an amount as disks count it.
+func formatBytes(n int64) string {
 	if n < 1e8 {
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 	}

@@ -25,14 +25,14 @@ type Options struct {
 // Find returns the directory of a model's files in the local cache, and downloads there what it lacks. What is in the
 // cache is used as it is: whether the hub has a newer revision by now is asked by Download alone.
 func Find(ctx context.Context, m Model, o Options) (dir string, err error) {
-	c := o.Settings.cache(m)
-	commit, err := c.commit(m.Revision)
+	c := o.Settings.modelCache(m)
+	commit, err := c.readCommit(m.Revision)
 	if err != nil {
 		return "", fmt.Errorf("model %q: %w", m, err)
 	}
-	found := c.look(commit, !o.Texts)
+	found := c.inspectCommit(commit, !o.Texts)
 	if found.complete && found.known {
-		return c.snapshot(commit), nil
+		return c.snapshotPath(commit), nil
 	}
 	refusal := o.Refusal
 	if o.Settings.Offline {
@@ -40,17 +40,17 @@ func Find(ctx context.Context, m Model, o Options) (dir string, err error) {
 	}
 	if refusal != "" {
 		if found.complete {
-			return c.snapshot(commit), nil
+			return c.snapshotPath(commit), nil
 		}
-		return "", fmt.Errorf("model %q %s: %s", m, c.lacks(commit, found), refusal)
+		return "", fmt.Errorf("model %q %s: %s", m, c.describeMissing(commit, found), refusal)
 	}
 	if !found.complete {
 		commit = "" // what is there may be old
 	}
-	dir, err = bring(ctx, m, commit, o)
+	dir, err = fetchModel(ctx, m, commit, o)
 	var unlisted *listingError
 	if found.complete && errors.As(err, &unlisted) && ctx.Err() == nil {
-		return c.snapshot(commit), nil // whether there is more to it could not be learnt
+		return c.snapshotPath(commit), nil // whether there is more to it could not be learnt
 	}
 	return dir, err
 }
@@ -60,17 +60,17 @@ func Download(ctx context.Context, m Model, o Options) (dir string, err error) {
 	if o.Settings.Offline {
 		return "", fmt.Errorf("model %q: HF_HUB_OFFLINE forbids to download it; unset that", m)
 	}
-	return bring(ctx, m, "", o)
+	return fetchModel(ctx, m, "", o)
 }
 
 // errEnded wraps what ended a download.
 var errEnded = fmt.Errorf("the download was ended; the next start goes on with what is here (%w)", context.Canceled)
 
 // IsPassing says that the same attempt may succeed later.
-func IsPassing(err error) bool { return passing(err) }
+func IsPassing(err error) bool { return isTransient(err) }
 
-// bring fetches a model at a commit, or where none is given at the one that its revision means now.
-func bring(ctx context.Context, m Model, commit string, o Options) (string, error) {
+// fetchModel fetches a model at a commit, or where none is given at the one that its revision means now.
+func fetchModel(ctx context.Context, m Model, commit string, o Options) (string, error) {
 	dir, err := newDownload(m, o).run(ctx, commit)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -12,9 +12,9 @@ import (
 // lockEvery is how often a lock that others hold is tried.
 const lockEvery = 100 * time.Millisecond
 
-// lock takes a lock file as Python's filelock does, so that huggingface_hub and this program wait for each other. The
+// lockFile takes a lock file as Python's filelock does, so that huggingface_hub and this program wait for each other. The
 // kernel releases it when the process ends, however that happens.
-func lock(ctx context.Context, path string) (release func(), err error) {
+func lockFile(ctx context.Context, path string) (release func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o664)
 		if err != nil {

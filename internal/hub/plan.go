@@ -47,24 +47,24 @@ type listing map[string]File
 // check refuses a repository that is no checkpoint in safetensors.
 func (l listing) check(withWeights bool) error {
 	what, how := weights.Foreign(slices.Collect(maps.Keys(l)))
-	if what != "" && (withWeights || !l.has(configFile)) {
+	if what != "" && (withWeights || !l.hasFile(configFile)) {
 		return fmt.Errorf("the repository holds %s: %s", what, how)
 	}
-	if !l.has(configFile) {
+	if !l.hasFile(configFile) {
 		return errors.New("the repository has no " + configFile + ": want the directory of a checkpoint")
 	}
-	if l.has(singleFile) || l.has(indexFile) || !withWeights {
+	if l.hasFile(singleFile) || l.hasFile(indexFile) || !withWeights {
 		return nil
 	}
 	return fmt.Errorf("the repository has neither %s nor %s: choose one with safetensors", singleFile, indexFile)
 }
 
-// first are the small files there are: they say what else is needed.
-func (l listing) first() ([]File, error) {
+// firstFiles are the small files there are: they say what else is needed.
+func (l listing) firstFiles() ([]File, error) {
 	var files []File
 	for _, name := range smallFiles {
 		f, ok := l[name]
-		if !ok || name == indexFile && l.has(singleFile) {
+		if !ok || name == indexFile && l.hasFile(singleFile) {
 			continue
 		}
 		if f.Size > maxSmall {
@@ -75,15 +75,15 @@ func (l listing) first() ([]File, error) {
 	return files, nil
 }
 
-func (l listing) has(name string) bool {
+func (l listing) hasFile(name string) bool {
 	_, ok := l[name]
 	return ok
 }
 
-// rest are the files that come after the first ones: those of modules, and the weights. read returns the content of one of the
+// remainingFiles are the files that come after the first ones: those of modules, and the weights. read returns the content of one of the
 // first.
-func (l listing) rest(read func(name string) ([]byte, error), weights bool) (files []File, err error) {
-	modules, err := l.modules(read)
+func (l listing) remainingFiles(read func(name string) ([]byte, error), weights bool) (files []File, err error) {
+	modules, err := l.listModuleFiles(read)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (l listing) rest(read func(name string) ([]byte, error), weights bool) (fil
 	if !weights {
 		return files, nil
 	}
-	names, err := shards(l.has(singleFile), read)
+	names, err := shardFiles(l.hasFile(singleFile), read)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (l listing) rest(read func(name string) ([]byte, error), weights bool) (fil
 	return files, nil
 }
 
-// modules are the names of the modules' files, where the repository has modules.
-func (l listing) modules(read func(string) ([]byte, error)) ([]string, error) {
-	if !l.has(modulesFile) {
+// listModuleFiles are the names of the modules' files, where the repository has modules.
+func (l listing) listModuleFiles(read func(string) ([]byte, error)) ([]string, error) {
+	if !l.hasFile(modulesFile) {
 		return nil, nil
 	}
 	text, err := read(modulesFile)
@@ -148,8 +148,8 @@ func moduleFiles(modules []byte) (names []string, err error) {
 	return names, nil
 }
 
-// shards are the names of the files of weights, by the index unless there is a single one.
-func shards(single bool, read func(string) ([]byte, error)) ([]string, error) {
+// shardFiles are the names of the files of weights, by the index unless there is a single one.
+func shardFiles(single bool, read func(string) ([]byte, error)) ([]string, error) {
 	if single {
 		return []string{singleFile}, nil
 	}
@@ -175,8 +175,8 @@ func shards(single bool, read func(string) ([]byte, error)) ([]string, error) {
 	return names, nil
 }
 
-// valid refuses a file whose place in the cache is not certain. Only files that are needed are held to it.
-func (f File) valid() error {
+// checkValid refuses a file whose place in the cache is not certain. Only files that are needed are held to it.
+func (f File) checkValid() error {
 	switch {
 	case !isLocal(f.Path):
 		return fmt.Errorf("the hub lists a file %.100q, which is not inside the repository", f.Path)

@@ -40,7 +40,7 @@ func FromEnvironment(getenv func(string) string) (s Settings, err error) {
 	}
 	s.Cache = filepath.Join(home, "hub")
 	for _, name := range []string{"HUGGINGFACE_HUB_CACHE", "HF_HUB_CACHE"} {
-		if dir := expand(getenv(name), getenv); dir != "" {
+		if dir := expandPath(getenv(name), getenv); dir != "" {
 			s.Cache = dir
 		}
 	}
@@ -55,8 +55,8 @@ func FromEnvironment(getenv func(string) string) (s Settings, err error) {
 	if s.Endpoint, s.user, err = parseEndpoint(endpoint); err != nil {
 		return s, err
 	}
-	if s.Stall, err = seconds(getenv, "HF_HUB_DOWNLOAD_TIMEOUT"); err == nil {
-		s.Patience, err = seconds(getenv, "HF_HUB_ETAG_TIMEOUT")
+	if s.Stall, err = secondsFromEnv(getenv, "HF_HUB_DOWNLOAD_TIMEOUT"); err == nil {
+		s.Patience, err = secondsFromEnv(getenv, "HF_HUB_ETAG_TIMEOUT")
 	}
 	if err == nil {
 		s.token, err = findToken(getenv, home)
@@ -70,7 +70,7 @@ func isTrue(value string) bool {
 
 // homeDir is Hugging Face's directory of this user.
 func homeDir(getenv func(string) string) (string, error) {
-	if home := expand(getenv("HF_HOME"), getenv); home != "" {
+	if home := expandPath(getenv("HF_HOME"), getenv); home != "" {
 		return home, nil
 	}
 	cache := getenv("XDG_CACHE_HOME")
@@ -81,18 +81,18 @@ func homeDir(getenv func(string) string) (string, error) {
 		}
 		cache = filepath.Join(home, ".cache")
 	}
-	return filepath.Join(expand(cache, getenv), "huggingface"), nil
+	return filepath.Join(expandPath(cache, getenv), "huggingface"), nil
 }
 
-// expand replaces ~ and $VARIABLE, as huggingface_hub does.
-func expand(path string, getenv func(string) string) string {
+// expandPath replaces ~ and $VARIABLE, as huggingface_hub does.
+func expandPath(path string, getenv func(string) string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		path = getenv("HOME") + path[1:]
 	}
 	return os.Expand(path, getenv)
 }
 
-func seconds(getenv func(string) string, name string) (time.Duration, error) {
+func secondsFromEnv(getenv func(string) string, name string) (time.Duration, error) {
 	text := getenv(name)
 	if text == "" {
 		return defaultTimeout, nil
@@ -152,7 +152,7 @@ func findToken(getenv func(string) string, home string) (string, error) {
 	if isTrue(getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		return "", nil
 	}
-	file := expand(getenv("HF_TOKEN_PATH"), getenv)
+	file := expandPath(getenv("HF_TOKEN_PATH"), getenv)
 	if file == "" {
 		file = filepath.Join(home, "token")
 	}

@@ -12,18 +12,18 @@ type Fetch func(m hub.Model) (dir string, err error)
 
 // Cached takes what is in the local cache, and downloads nothing.
 func Cached(m hub.Model) (string, error) {
-	return find(context.Background(), m, hub.Options{Refusal: "download it with `prefillonly model download " + m.String() + "`, or give its directory"})
+	return findDir(context.Background(), m, hub.Options{Refusal: "download it with `prefillonly model download " + m.String() + "`, or give its directory"})
 }
 
 // Downloaded takes what is in the local cache, and downloads what that lacks until ctx ends; the weights, too, unless texts is
 // set. Progress is told of a model's bytes.
 func Downloaded(ctx context.Context, texts bool, progress func(model string) func(done, total int64)) Fetch {
 	return func(m hub.Model) (string, error) {
-		return find(ctx, m, hub.Options{Texts: texts, Progress: progress(m.String())})
+		return findDir(ctx, m, hub.Options{Texts: texts, Progress: progress(m.String())})
 	}
 }
 
-func find(ctx context.Context, m hub.Model, o hub.Options) (dir string, err error) {
+func findDir(ctx context.Context, m hub.Model, o hub.Options) (dir string, err error) {
 	if o.Settings, err = hub.FromEnvironment(os.Getenv); err != nil {
 		return "", err
 	}

@@ -38,14 +38,14 @@ func Resolve(list []config.Model, scratch string, fetch Fetch) (failed []error, 
 		}
 		if failed[i] == nil {
 			m.Revision = "" // the path is that of a commit
-			failed[i] = settle(m)
+			failed[i] = settleTask(m)
 		}
 	}
 	return failed, nil
 }
 
-// settle checks a model's files, and sets its task.
-func settle(m *config.Model) error {
+// settleTask checks a model's files, and sets its task.
+func settleTask(m *config.Model) error {
 	task, want := m.Task, config.TaskGenerate
 	file, network := dnn.File(m.Path)
 	if network {
@@ -57,7 +57,7 @@ func settle(m *config.Model) error {
 	if network {
 		return checkNetwork(file)
 	}
-	if err := check(m.Path); err != nil {
+	if err := checkConfig(m.Path); err != nil {
 		return err
 	}
 	if _, err := Purpose(m); err != nil {
@@ -103,8 +103,8 @@ func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	return found, filepath.Base(found), err
 }
 
-// check reads the configuration of a checkpoint.
-func check(dir string) error {
+// checkConfig reads the configuration of a checkpoint.
+func checkConfig(dir string) error {
 	c, err := weights.ReadConfig(dir)
 	if err != nil {
 		return fmt.Errorf("model: %w", err)

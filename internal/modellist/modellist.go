@@ -28,7 +28,7 @@ func (e *Error) Unwrap() error { return e.err }
 // Prepare makes cfg.RuntimeDir a directory that exists, and resolves the models. remove deletes what was made for this
 // process alone.
 func Prepare(cfg *config.Config, fetch modeldir.Fetch) (failed []error, remove func(), err error) {
-	if cfg.RuntimeDir, remove, err = scratch(cfg); err != nil {
+	if cfg.RuntimeDir, remove, err = makeRuntimeDir(cfg); err != nil {
 		return nil, nil, err
 	}
 	if failed, err = Resolve(cfg, fetch); err != nil {
@@ -38,8 +38,8 @@ func Prepare(cfg *config.Config, fetch modeldir.Fetch) (failed []error, remove f
 	return failed, remove, nil
 }
 
-// scratch is the runtime directory, or a new private one that remove deletes.
-func scratch(cfg *config.Config) (dir string, remove func(), err error) {
+// makeRuntimeDir is the runtime directory, or a new private one that remove deletes.
+func makeRuntimeDir(cfg *config.Config) (dir string, remove func(), err error) {
 	if cfg.RuntimeDir != "" {
 		return cfg.RuntimeDir, func() {}, os.MkdirAll(cfg.RuntimeDir, 0o700)
 	}
@@ -126,14 +126,14 @@ func Hosted(cfg *config.Config) (list []host.Model) {
 		list = append(list, host.Model{
 			Name: m.Names[0], Path: m.Path, Keep: keeps[m.Keep.When], Idle: m.Keep.Idle, Profile: m.Profile,
 			Prompts: host.Prompts{MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare},
-			Frames:  frames(m),
+			Frames:  frameHosting(m),
 		})
 	}
 	return list
 }
 
-// frames say how a network is hosted.
-func frames(m *config.Model) host.Frames {
+// frameHosting say how a network is hosted.
+func frameHosting(m *config.Model) host.Frames {
 	f := host.Frames{WorkBytes: int64(m.WorkMemory)}
 	if len(m.Image.Size) == 2 {
 		f.Height, f.Width = m.Image.Size[0], m.Image.Size[1]

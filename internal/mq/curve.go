@@ -144,18 +144,18 @@ func serveCurve(s *socket, c *Curve) (*guard, error) {
 	if g.soc, err = newSocket(zmq.ROUTER, s.zctx); err != nil {
 		return nil, err
 	}
-	if err := firstError(g.soc.soc.Bind("inproc://zeromq.zap.01"), s.soc.ServerAuthCurve("prefillonly", c.Secret), g.soc.serve(g.answer)); err != nil {
+	if err := firstError(g.soc.soc.Bind("inproc://zeromq.zap.01"), s.soc.ServerAuthCurve("prefillonly", c.Secret), g.soc.serveReadable(g.answerRequests)); err != nil {
 		g.soc.discard()
 		return nil, err
 	}
 	return g, nil
 }
 
-// answer replies to every waiting question. The frames of one are: the asker, an empty one, version,
+// answerRequests replies to every waiting question. The frames of one are: the asker, an empty one, version,
 // request id, domain, address, identity, mechanism, and the client's public key.
-func (g *guard) answer() {
+func (g *guard) answerRequests() {
 	for {
-		q, ok := g.soc.receive()
+		q, ok := g.soc.receiveMessage()
 		if !ok {
 			return
 		}
@@ -169,7 +169,7 @@ func (g *guard) answer() {
 		if g.roles[key] != "" {
 			status, text = "200", "OK"
 		}
-		_ = g.soc.send(q[0], q[1], q[2], q[3], []byte(status), []byte(text), []byte(key), nil)
+		_ = g.soc.sendFrames(q[0], q[1], q[2], q[3], []byte(status), []byte(text), []byte(key), nil)
 	}
 }
 

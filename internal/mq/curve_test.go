@@ -166,27 +166,27 @@ func TestNamesOfAKeyAreBounded(t *testing.T) {
 	var d directory
 	me, other := owner{"k1", wire.RoleFrontend}, owner{"k2", wire.RoleFrontend}
 	for i := range maxNames {
-		if err := d.greet("c", me, hello(fmt.Sprint(i))); err != nil {
+		if err := d.registerPeer("c", me, hello(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.greet("c", me, hello("one more")); err == nil || !strings.Contains(err.Error(), "4097") {
+	if err := d.registerPeer("c", me, hello("one more")); err == nil || !strings.Contains(err.Error(), "4097") {
 		t.Errorf("one name more: %v", err)
 	}
-	d.gone("c")
-	if err := d.greet("d", other, hello("3")); err == nil {
+	d.forgetConnection("c")
+	if err := d.registerPeer("d", other, hello("3")); err == nil {
 		t.Error("a name goes to another key when its owner is away")
 	}
-	if err := d.greet("e", me, hello("3")); err != nil || d.connection("3") != "e" || d.name("e") != "3" {
+	if err := d.registerPeer("e", me, hello("3")); err != nil || d.connectionOf("3") != "e" || d.name("e") != "3" {
 		t.Errorf("the owner comes back: %v", err)
 	}
 	var open directory
 	for i := range 3 {
-		if err := open.greet("c", owner{}, hello(fmt.Sprint(i))); err != nil {
+		if err := open.registerPeer("c", owner{}, hello(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	open.gone("c")
+	open.forgetConnection("c")
 	if len(open.peers)+len(open.names)+len(open.taken) != 0 {
 		t.Errorf("without keys there remain %+v", &open)
 	}

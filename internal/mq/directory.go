@@ -33,8 +33,8 @@ type claim struct {
 	connection string
 }
 
-// greet gives a connection the name of its Hello, or says why it must not have it.
-func (d *directory) greet(connection string, o owner, m *wire.Hello) error {
+// registerPeer gives a connection the name of its Hello, or says why it must not have it.
+func (d *directory) registerPeer(connection string, o owner, m *wire.Hello) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known, ok := d.peers[m.Name]
@@ -53,7 +53,7 @@ func (d *directory) greet(connection string, o owner, m *wire.Hello) error {
 	if d.peers == nil {
 		d.peers, d.names, d.taken = map[string]claim{}, map[string]string{}, map[string]int{}
 	}
-	d.leave(connection)
+	d.releaseName(connection)
 	delete(d.names, known.connection)
 	if !ok && o.key != "" {
 		d.taken[o.key]++
@@ -63,8 +63,8 @@ func (d *directory) greet(connection string, o owner, m *wire.Hello) error {
 	return nil
 }
 
-// leave takes a connection's name from it, under mu. Without a key nothing has to be remembered.
-func (d *directory) leave(connection string) {
+// releaseName takes a connection's name from it, under mu. Without a key nothing has to be remembered.
+func (d *directory) releaseName(connection string) {
 	name, ok := d.names[connection]
 	if !ok {
 		return
@@ -77,11 +77,11 @@ func (d *directory) leave(connection string) {
 	}
 }
 
-// gone forgets a connection that has ended.
-func (d *directory) gone(connection string) {
+// forgetConnection forgets a connection that has ended.
+func (d *directory) forgetConnection(connection string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.leave(connection)
+	d.releaseName(connection)
 }
 
 // name is the peer at a connection, or empty before its Hello.
@@ -91,8 +91,8 @@ func (d *directory) name(connection string) string {
 	return d.names[connection]
 }
 
-// connection is where a peer is, or empty when it is away.
-func (d *directory) connection(name string) string {
+// connectionOf is where a peer is, or empty when it is away.
+func (d *directory) connectionOf(name string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.peers[name].connection

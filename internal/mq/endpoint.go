@@ -58,9 +58,9 @@ func parseEndpoint(endpoint string) (host string, isTCP bool, err error) {
 	return "", false, fmt.Errorf("mq: endpoint %q is neither ipc:///path nor tcp://host:port", endpoint)
 }
 
-// bind lets a socket listen. The directory of an ipc socket is made when it is missing, and both are
+// bindSocket lets a socket listen. The directory of an ipc socket is made when it is missing, and both are
 // open to their owner alone.
-func bind(soc *zmq.Socket, endpoint string) error {
+func bindSocket(soc *zmq.Socket, endpoint string) error {
 	path, isIPC := strings.CutPrefix(endpoint, "ipc://")
 	if isIPC {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -23,10 +23,10 @@ func (q *inbox[T]) push(item T) {
 		q.items = append(q.items, item)
 	}
 	q.mu.Unlock()
-	q.wake()
+	q.wakeReceiver()
 }
 
-func (q *inbox[T]) wake() {
+func (q *inbox[T]) wakeReceiver() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
@@ -39,7 +39,7 @@ func (q *inbox[T]) pop(ctx context.Context) (T, error) {
 		item, ok, closed := q.tryPop()
 		switch {
 		case closed:
-			q.wake() // for other waiters
+			q.wakeReceiver() // for other waiters
 			return item, ErrClosed
 		case ok:
 			return item, nil
@@ -62,7 +62,7 @@ func (q *inbox[T]) tryPop() (item T, ok, closed bool) {
 	item, q.items[0] = q.items[0], zero
 	q.items = q.items[1:]
 	if len(q.items) > 0 {
-		q.wake()
+		q.wakeReceiver()
 	}
 	return item, true, false
 }
@@ -73,8 +73,8 @@ func (q *inbox[T]) empty() bool {
 	return len(q.items) == 0
 }
 
-// receive pops an item that look, called with s.mu held, takes from s.
-func receive[T any](ctx context.Context, s *socket, q *inbox[T], look func() bool) (T, error) {
+// receiveItem pops an item that look, called with s.mu held, takes from s.
+func receiveItem[T any](ctx context.Context, s *socket, q *inbox[T], look func() bool) (T, error) {
 	for {
 		item, ok, closed := q.tryPop()
 		if closed {
@@ -83,7 +83,7 @@ func receive[T any](ctx context.Context, s *socket, q *inbox[T], look func() boo
 		if ok {
 			return item, nil
 		}
-		err := s.await(ctx, func() bool {
+		err := s.awaitFound(ctx, func() bool {
 			for q.empty() && look() {
 			}
 			return !q.empty()
@@ -98,5 +98,5 @@ func (q *inbox[T]) close() {
 	q.mu.Lock()
 	q.closed, q.items = true, nil
 	q.mu.Unlock()
-	q.wake()
+	q.wakeReceiver()
 }

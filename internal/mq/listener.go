@@ -62,14 +62,14 @@ func (l *Listener) open(endpoint string) error {
 	if err != nil {
 		return err
 	}
-	if err := bind(l.soc.soc, endpoint); err != nil {
+	if err := bindSocket(l.soc.soc, endpoint); err != nil {
 		return err
 	}
-	return l.soc.watch()
+	return l.soc.startWaiter()
 }
 
-// look takes in one message and reports whether there was one.
-func (l *Listener) look() bool {
+// receiveOne takes in one message and reports whether there was one.
+func (l *Listener) receiveOne() bool {
 	frames, key, ok := l.soc.receiveFrom(l.guard != nil)
 	if ok {
 		l.in.push(envelope{string(frames[0]), key, frames[1:]})
@@ -94,13 +94,13 @@ func (l *Listener) Endpoint() string {
 // has arrived when that is done. One goroutine at a time may call it.
 func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err error) {
 	for {
-		e, err := receive(ctx, l.soc, l.in, l.look)
+		e, err := receiveItem(ctx, l.soc, l.in, l.receiveOne)
 		if err != nil {
 			return "", nil, err
 		}
 		m, err := wire.Decode(e.frames)
 		if h, ok := m.(*wire.Hello); ok && err == nil {
-			err = l.peers.greet(e.from, l.owner(e.key), h)
+			err = l.peers.registerPeer(e.from, l.ownerOf(e.key), h)
 		}
 		name := l.peers.name(e.from)
 		if r, ok := m.(*wire.Refused); ok {
@@ -114,25 +114,25 @@ func (l *Listener) Recv(ctx context.Context) (peer string, m wire.Message, err e
 		case err == nil:
 			return name, m, nil
 		case errors.As(err, &other):
-			l.refuse(e, other)
+			l.refuseVersion(e, other)
 		default:
-			l.opts.refused(name, err)
+			l.opts.reportRefused(name, err)
 		}
 	}
 }
 
-// refuse tells the sender of a message of another version so, in that version, and the first time reports it.
-func (l *Listener) refuse(e envelope, other *wire.VersionError) {
-	tell, first := l.refusals.next(e.from, time.Now())
+// refuseVersion tells the sender of a message of another version so, in that version, and the first time reports it.
+func (l *Listener) refuseVersion(e envelope, other *wire.VersionError) {
+	tell, first := l.refusals.nextRefusal(e.from, time.Now())
 	if first {
-		l.opts.refused(cmp.Or(l.peers.name(e.from), e.key), other)
+		l.opts.reportRefused(cmp.Or(l.peers.name(e.from), e.key), other)
 	}
 	if tell {
 		_ = l.sendTo(e.from, wire.Refuse(other.Got, l.opts.Release)) // it may be gone
 	}
 }
 
-func (l *Listener) owner(key string) owner {
+func (l *Listener) ownerOf(key string) owner {
 	if l.guard == nil {
 		return owner{}
 	}
@@ -142,7 +142,7 @@ func (l *Listener) owner(key string) owner {
 // Send sends m to a peer and does not block. ErrNoPeer says that the peer is not connected. It may
 // be called by several goroutines. Once it has returned, m may be changed.
 func (l *Listener) Send(peer string, m wire.Message) error {
-	err := l.sendTo(l.peers.connection(peer), wire.Encode(m))
+	err := l.sendTo(l.peers.connectionOf(peer), wire.Encode(m))
 	if errors.Is(err, ErrNoPeer) {
 		return fmt.Errorf("send %T to %q: %w", m, peer, err)
 	}
@@ -159,10 +159,10 @@ func (l *Listener) sendTo(connection string, frames [][]byte) error {
 	if connection == "" {
 		return ErrNoPeer
 	}
-	err := l.soc.send(append([][]byte{[]byte(connection)}, frames...)...)
-	l.soc.leave(l.in, l.look, nil)
+	err := l.soc.sendFrames(append([][]byte{[]byte(connection)}, frames...)...)
+	l.soc.takeMissed(l.in, l.receiveOne, nil)
 	if err != nil {
-		l.peers.gone(connection)
+		l.peers.forgetConnection(connection)
 		return ErrNoPeer
 	}
 	return nil

@@ -39,7 +39,7 @@ func (n *Memory) Listen() (*MemoryListener, error) {
 	}
 	n.listener = &MemoryListener{net: n, in: newInbox[envelope]()}
 	for _, p := range n.peers {
-		p.connect()
+		p.sayHello()
 	}
 	return n.listener, nil
 }
@@ -56,10 +56,10 @@ func (n *Memory) Dial(name string) *MemoryPeer {
 	return p
 }
 
-// connect says Hello to a new listener, under net.mu.
-func (p *MemoryPeer) connect() {
+// sayHello says Hello to a new listener, under net.mu.
+func (p *MemoryPeer) sayHello() {
 	if p.hello != nil {
-		p.net.listener.in.push(envelope{from: p.name, frames: copied(p.hello)})
+		p.net.listener.in.push(envelope{from: p.name, frames: copyFrames(p.hello)})
 	}
 }
 
@@ -84,7 +84,7 @@ func (l *MemoryListener) Send(peer string, m wire.Message) error {
 	if p == nil {
 		return fmt.Errorf("send %T to %q: %w", m, peer, ErrNoPeer)
 	}
-	p.in.push(copied(wire.Encode(m)))
+	p.in.push(copyFrames(wire.Encode(m)))
 	return nil
 }
 
@@ -116,14 +116,14 @@ func (p *MemoryPeer) Recv(ctx context.Context) (wire.Message, error) {
 
 // Send is the twin of Peer.Send.
 func (p *MemoryPeer) Send(m wire.Message) error {
-	frames := copied(wire.Encode(m))
+	frames := copyFrames(wire.Encode(m))
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	if p.net.peers[p.name] != p {
 		return ErrClosed
 	}
 	if _, ok := m.(*wire.Hello); ok {
-		p.hello = copied(frames)
+		p.hello = copyFrames(frames)
 	}
 	if p.net.listener == nil {
 		return fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)

@@ -42,7 +42,7 @@ type Options struct {
 	OnError func(peer string, err error)
 }
 
-func (o *Options) refused(peer string, err error) {
+func (o *Options) reportRefused(peer string, err error) {
 	if o.OnError != nil {
 		o.OnError(peer, err)
 	}
@@ -52,8 +52,8 @@ func (o *Options) refusedBy(peer string, m *wire.Refused) error {
 	return &RefusedError{Peer: peer, Version: m.Version, Release: m.Release, Ours: o.Release}
 }
 
-// copied are frames that have nothing in common with the message that they were made of.
-func copied(frames [][]byte) [][]byte {
+// copyFrames are frames that have nothing in common with the message that they were made of.
+func copyFrames(frames [][]byte) [][]byte {
 	own := make([][]byte, len(frames))
 	for i, f := range frames {
 		own[i] = slices.Clone(f)

@@ -380,7 +380,7 @@ func TestMalformedIsReported(t *testing.T) {
 	greet(t, p, "f")
 	mustServe(t, l, "f")
 	p.soc.mu.Lock()
-	err = errors.Join(p.soc.send([]byte("garbage")), p.soc.send([]byte{0x82, 0xa1, 'v', wire.Version + 1, 0xa1, 'k', 1}), p.soc.send(wire.Encode(&wire.Cancel{Job: 1})...))
+	err = errors.Join(p.soc.sendFrames([]byte("garbage")), p.soc.sendFrames([]byte{0x82, 0xa1, 'v', wire.Version + 1, 0xa1, 'k', 1}), p.soc.sendFrames(wire.Encode(&wire.Cancel{Job: 1})...))
 	p.soc.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func Dial(endpoint string, opts Options) (*Peer, error) {
 		err = soc.Connect(endpoint)
 	}
 	if err == nil {
-		err = p.soc.watch()
+		err = p.soc.startWaiter()
 	}
 	if err != nil {
 		p.soc.discard()
@@ -62,15 +62,15 @@ func Dial(endpoint string, opts Options) (*Peer, error) {
 	return p, nil
 }
 
-// look takes in one message, or the coming or going of the connection, and reports whether there was
+// receiveOne takes in one message, or the coming or going of the connection, and reports whether there was
 // either. Each call into libzmq that finds nothing costs two system calls, hence one at a time.
-func (p *Peer) look() bool {
+func (p *Peer) receiveOne() bool {
 	state, err := p.soc.soc.GetEvents()
 	if err != nil {
 		return false
 	}
 	if state&zmq.POLLIN != 0 {
-		frames, ok := p.soc.receive()
+		frames, ok := p.soc.receiveMessage()
 		if ok {
 			p.in.push(frames)
 			p.answered = true
@@ -88,15 +88,15 @@ func (p *Peer) look() bool {
 		p.greeted, p.answered = time.Time{}, false
 		if p.hello != nil {
 			p.greeted = time.Now()
-			_ = p.soc.send(p.hello...)
+			_ = p.soc.sendFrames(p.hello...)
 		}
 	}
 	p.connected = up
 	return true
 }
 
-// unheard says once a connection, under mu, that the scheduler has left its Hellos unanswered for long.
-func (p *Peer) unheard() bool {
+// checkUnheard says once a connection, under mu, that the scheduler has left its Hellos unanswered for long.
+func (p *Peer) checkUnheard() bool {
 	switch {
 	case p.answered || !p.connected:
 		return false
@@ -107,7 +107,7 @@ func (p *Peer) unheard() bool {
 	if time.Since(p.greeted) <= silenceBound {
 		return false
 	}
-	for p.look() { // nobody may be receiving
+	for p.receiveOne() { // nobody may be receiving
 	}
 	unheard := p.connected && !p.answered
 	p.answered = true
@@ -120,7 +120,7 @@ func (p *Peer) unheard() bool {
 // Close, or the context's error if nothing has arrived when that is done. One goroutine at a time may call it.
 func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 	for {
-		frames, err := receive(ctx, p.soc, p.in, p.look)
+		frames, err := receiveItem(ctx, p.soc, p.in, p.receiveOne)
 		if err != nil {
 			return nil, err
 		}
@@ -136,25 +136,25 @@ func (p *Peer) Recv(ctx context.Context) (wire.Message, error) {
 			}
 			return m, nil
 		case errors.As(err, &other):
-			p.refuse(other)
+			p.refuseVersion(other)
 		default:
-			p.opts.refused("scheduler", err)
+			p.opts.reportRefused("scheduler", err)
 		}
 	}
 }
 
-// refuse tells a scheduler of another version so, in that version, and the first time reports it.
-func (p *Peer) refuse(other *wire.VersionError) {
-	tell, first := p.refusals.next("", time.Now())
+// refuseVersion tells a scheduler of another version so, in that version, and the first time reports it.
+func (p *Peer) refuseVersion(other *wire.VersionError) {
+	tell, first := p.refusals.nextRefusal("", time.Now())
 	if first {
-		p.opts.refused("scheduler", other)
+		p.opts.reportRefused("scheduler", other)
 	}
 	if tell {
 		p.soc.mu.Lock()
 		defer p.soc.mu.Unlock()
 		if !p.soc.closed {
-			_ = p.soc.send(wire.Refuse(other.Got, p.opts.Release)...) // it may be gone
-			p.soc.leave(p.in, p.look, nil)
+			_ = p.soc.sendFrames(wire.Refuse(other.Got, p.opts.Release)...) // it may be gone
+			p.soc.takeMissed(p.in, p.receiveOne, nil)
 		}
 	}
 }
@@ -163,15 +163,15 @@ func (p *Peer) refuse(other *wire.VersionError) {
 // was dropped, unless m is a Hello: the last one is said again on every new connection. It may be
 // called by several goroutines. Once it has returned, m may be changed.
 func (p *Peer) Send(m wire.Message) error {
-	unheard, err := p.send(m)
+	unheard, err := p.sendMessage(m)
 	if unheard {
-		p.opts.refused("scheduler", &silentError{p.opts.Release})
+		p.opts.reportRefused("scheduler", &silentError{p.opts.Release})
 	}
 	return err
 }
 
-// send is Send, and says whether the scheduler's silence is to be reported.
-func (p *Peer) send(m wire.Message) (unheard bool, err error) {
+// sendMessage is Send, and says whether the scheduler's silence is to be reported.
+func (p *Peer) sendMessage(m wire.Message) (unheard bool, err error) {
 	frames := wire.Encode(m)
 	p.soc.mu.Lock()
 	defer p.soc.mu.Unlock()
@@ -181,17 +181,17 @@ func (p *Peer) send(m wire.Message) (unheard bool, err error) {
 	wasUp := p.connected
 	_, isHello := m.(*wire.Hello)
 	if isHello {
-		p.hello = copied(frames)
+		p.hello = copyFrames(frames)
 	}
 	if !wasUp {
-		for p.look() { // on a new connection Hello goes first
+		for p.receiveOne() { // on a new connection Hello goes first
 		}
 	}
 	if !isHello || wasUp {
-		err = p.soc.send(frames...)
+		err = p.soc.sendFrames(frames...)
 	}
-	p.soc.leave(p.in, p.look, err)
-	unheard = isHello && p.unheard()
+	p.soc.takeMissed(p.in, p.receiveOne, err)
+	unheard = isHello && p.checkUnheard()
 	if err != nil || !p.connected {
 		return unheard, fmt.Errorf("send %T to the scheduler: %w", m, ErrNoPeer)
 	}

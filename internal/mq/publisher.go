@@ -42,7 +42,7 @@ const endOfReplay = math.MaxUint64
 // NewPublisher opens the endpoints. The caller closes the Publisher.
 func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	p := &Publisher{topic: o.Topic}
-	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.Listen || bindsEvents(o.Endpoint), o.HWM, p.subscribed); err != nil {
+	if err := openEvents(&p.pub, zmq.PUB, o.Endpoint, o.Listen || bindsEvents(o.Endpoint), o.HWM, p.pollSubscribers); err != nil {
 		return nil, err
 	}
 	if o.ReplayEndpoint == "" {
@@ -50,15 +50,15 @@ func NewPublisher(o PublisherOptions) (*Publisher, error) {
 	}
 	p.kept = make([]batch, o.BufferSteps)
 	// The high-water mark has room for a whole replay, its end included.
-	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, true, 2*(o.BufferSteps+1), p.answer); err != nil {
+	if err := openEvents(&p.replay, zmq.ROUTER, o.ReplayEndpoint, true, 2*(o.BufferSteps+1), p.answerReplays); err != nil {
 		p.pub.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-// subscribed lets libzmq take in who has come or gone.
-func (p *Publisher) subscribed() { _, _ = p.pub.soc.GetEvents() }
+// pollSubscribers lets libzmq take in who has come or gone.
+func (p *Publisher) pollSubscribers() { _, _ = p.pub.soc.GetEvents() }
 
 // Publish sends a batch about a model under the next number and does not block. Without a subscriber, or after
 // Close, the batch is only kept for replay. The batch must not be changed afterwards. It may be called
@@ -78,15 +78,15 @@ func (p *Publisher) Publish(model string, events []byte) {
 		return
 	}
 	// A subscriber beyond its high-water mark sees a gap in the numbers; there is no other failure.
-	_ = p.pub.send(b.topic, number(n), b.events)
-	p.subscribed()
+	_ = p.pub.sendFrames(b.topic, encodeUint64(n), b.events)
+	p.pollSubscribers()
 }
 
-// answer replays to every waiting request. The frames of one are: who asks, an empty one, and the
+// answerReplays replays to every waiting request. The frames of one are: who asks, an empty one, and the
 // number to begin with. Others are passed over.
-func (p *Publisher) answer() {
+func (p *Publisher) answerReplays() {
 	for {
-		q, ok := p.replay.receive()
+		q, ok := p.replay.receiveMessage()
 		if !ok {
 			return
 		}
@@ -96,16 +96,16 @@ func (p *Publisher) answer() {
 		// libzmq takes in what the asker has read of earlier replays only now and then, and drops what
 		// it then believes to be beyond the high-water mark.
 		_, _ = p.replay.soc.GetEvents()
-		first, batches := p.since(binary.BigEndian.Uint64(q[2]))
+		first, batches := p.batchesSince(binary.BigEndian.Uint64(q[2]))
 		for i, b := range batches {
-			_ = p.replay.send(q[0], nil, b.topic, number(first+uint64(i)), b.events)
+			_ = p.replay.sendFrames(q[0], nil, b.topic, encodeUint64(first+uint64(i)), b.events)
 		}
-		_ = p.replay.send(q[0], nil, nil, number(endOfReplay), nil)
+		_ = p.replay.sendFrames(q[0], nil, nil, encodeUint64(endOfReplay), nil)
 	}
 }
 
-// since returns the kept batches from a number on, and the number of the first of them.
-func (p *Publisher) since(start uint64) (first uint64, batches []batch) {
+// batchesSince returns the kept batches from a number on, and the number of the first of them.
+func (p *Publisher) batchesSince(start uint64) (first uint64, batches []batch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	size := uint64(len(p.kept))
@@ -116,7 +116,7 @@ func (p *Publisher) since(start uint64) (first uint64, batches []batch) {
 	return first, batches
 }
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeUint64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Close closes the sockets and drops what was not sent.
 func (p *Publisher) Close() error {
@@ -147,12 +147,12 @@ func openEvents(place **socket, kind zmq.Type, endpoint string, listens bool, hw
 	switch {
 	case err != nil:
 	case listens:
-		err = bind(s.soc, endpoint)
+		err = bindSocket(s.soc, endpoint)
 	default:
 		err = s.soc.Connect(endpoint)
 	}
 	if err == nil {
-		err = s.serve(readable)
+		err = s.serveReadable(readable)
 	}
 	if err != nil {
 		s.discard()

@@ -76,8 +76,8 @@ func (s *socket) discard() {
 	}
 }
 
-// watch makes the waiter of the socket's events.
-func (s *socket) watch() error {
+// startWaiter makes the waiter of the socket's events.
+func (s *socket) startWaiter() error {
 	fd, err := s.soc.GetFd()
 	if err != nil {
 		return err
@@ -90,22 +90,22 @@ func (s *socket) watch() error {
 	return err
 }
 
-// serve watches the socket and calls readable, with mu held, whenever something may have come; close
+// serveReadable watches the socket and calls readable, with mu held, whenever something may have come; close
 // ends the goroutine it starts.
-func (s *socket) serve(readable func()) error {
-	if err := s.watch(); err != nil {
+func (s *socket) serveReadable(readable func()) error {
+	if err := s.startWaiter(); err != nil {
 		return err
 	}
 	s.stopped = make(chan struct{})
 	go func() {
 		defer close(s.stopped)
-		_ = s.await(context.Background(), func() bool { readable(); return false })
+		_ = s.awaitFound(context.Background(), func() bool { readable(); return false })
 	}()
 	return nil
 }
 
-// send sends the frames as one message, under mu.
-func (s *socket) send(frames ...[]byte) error {
+// sendFrames sends the frames as one message, under mu.
+func (s *socket) sendFrames(frames ...[]byte) error {
 	for i, f := range frames {
 		flags := zmq.DONTWAIT
 		if i < len(frames)-1 {
@@ -118,8 +118,8 @@ func (s *socket) send(frames ...[]byte) error {
 	return nil
 }
 
-// receive returns the next message, or false when there is none.
-func (s *socket) receive() ([][]byte, bool) {
+// receiveMessage returns the next message, or false when there is none.
+func (s *socket) receiveMessage() ([][]byte, bool) {
 	frames, err := s.soc.RecvMessageBytes(zmq.DONTWAIT)
 	return frames, err == nil
 }
@@ -128,7 +128,7 @@ func (s *socket) receive() ([][]byte, bool) {
 // sender's public key, which the guard has put beside the connection.
 func (s *socket) receiveFrom(keys bool) (frames [][]byte, key string, ok bool) {
 	if !keys {
-		frames, ok = s.receive()
+		frames, ok = s.receiveMessage()
 		return frames, "", ok
 	}
 	from, err := s.soc.RecvBytes(zmq.DONTWAIT)

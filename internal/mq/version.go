@@ -40,8 +40,8 @@ func (e *silentError) Error() string {
 // refusals remembers which connections were told that they speak another version. The zero value is empty.
 type refusals map[string]time.Time
 
-// next says whether a connection is to be told now, and whether that is for the first time.
-func (r *refusals) next(connection string, now time.Time) (tell, first bool) {
+// nextRefusal says whether a connection is to be told now, and whether that is for the first time.
+func (r *refusals) nextRefusal(connection string, now time.Time) (tell, first bool) {
 	told, again := (*r)[connection]
 	if again && now.Sub(told) < refusalInterval {
 		return false, false

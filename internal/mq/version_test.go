@@ -50,7 +50,7 @@ func (p *Peer) say(t *testing.T, frames ...[]byte) {
 	t.Helper()
 	p.soc.mu.Lock()
 	defer p.soc.mu.Unlock()
-	if err := p.soc.send(frames...); err != nil {
+	if err := p.soc.sendFrames(frames...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,7 +60,7 @@ func (p *Peer) hear(t *testing.T) [][]byte {
 	t.Helper()
 	for ctx := within(t); ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		p.soc.mu.Lock()
-		frames, ok := p.soc.receive()
+		frames, ok := p.soc.receiveMessage()
 		p.soc.mu.Unlock()
 		if ok {
 			return frames
@@ -93,7 +93,7 @@ func joined(t *testing.T) (l *Listener, p *Peer, atListener, atPeer *reports) {
 func (p *Peer) up() bool {
 	p.soc.mu.Lock()
 	defer p.soc.mu.Unlock()
-	for p.look() {
+	for p.receiveOne() {
 	}
 	return p.connected
 }
@@ -135,7 +135,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 			}
 		}
 		p.soc.mu.Lock()
-		again, ok := p.soc.receive()
+		again, ok := p.soc.receiveMessage()
 		p.soc.mu.Unlock()
 		if ok {
 			t.Errorf("version %d: refused twice: %q", version, again)
@@ -180,7 +180,7 @@ func TestRefusedPeerEnds(t *testing.T) {
 	l, p, _, _ := joined(t)
 	_ = p.Send(hello("f"))
 	mustServe(t, l, "f")
-	if err := l.sendTo(l.peers.connection("f"), [][]byte{refusal(t)}); err != nil {
+	if err := l.sendTo(l.peers.connectionOf("f"), [][]byte{refusal(t)}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.Recv(within(t))
@@ -194,7 +194,7 @@ func TestForeignScheduler(t *testing.T) {
 	_ = p.Send(hello("f"))
 	mustServe(t, l, "f")
 	for range 20 {
-		if err := l.sendTo(l.peers.connection("f"), [][]byte{header(t, 2, 2)}); err != nil {
+		if err := l.sendTo(l.peers.connectionOf("f"), [][]byte{header(t, 2, 2)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,11 +250,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	var r refusals
 	now := time.Now()
 	for i := range 3 * maxRefusals {
-		if tell, first := r.next(fmt.Sprint(i), now); !tell || !first || len(r) > maxRefusals {
+		if tell, first := r.nextRefusal(fmt.Sprint(i), now); !tell || !first || len(r) > maxRefusals {
 			t.Fatalf("connection %d: told %v, for the first time %v, %d remembered", i, tell, first, len(r))
 		}
 	}
-	if tell, first := r.next(fmt.Sprint(3*maxRefusals-1), now.Add(refusalInterval)); !tell || first {
+	if tell, first := r.nextRefusal(fmt.Sprint(3*maxRefusals-1), now.Add(refusalInterval)); !tell || first {
 		t.Errorf("after a while: told %v, for the first time %v", tell, first)
 	}
 }

@@ -25,9 +25,9 @@ func newWaiter(fd int) (*waiter, error) {
 	return &waiter{file, conn}, nil
 }
 
-// wait calls done, and again after each event, until it reports true, or returns nil after a nudge. It
+// waitUntil calls done, and again after each event, until it reports true, or returns nil after a nudge. It
 // fails after close. One goroutine at a time waits.
-func (w *waiter) wait(done func() bool) error {
+func (w *waiter) waitUntil(done func() bool) error {
 	err := w.conn.Read(func(uintptr) bool { return done() })
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return w.file.SetReadDeadline(time.Time{})
@@ -35,16 +35,16 @@ func (w *waiter) wait(done func() bool) error {
 	return err
 }
 
-// nudge lets the poller give the wait up.
-func (w *waiter) nudge() { _ = w.file.SetReadDeadline(time.Unix(1, 0)) }
+// interruptWait lets the poller give the wait up.
+func (w *waiter) interruptWait() { _ = w.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (w *waiter) close() { _ = w.file.Close() }
 
-// await waits until found, which is called with mu held, reports true. It returns ErrClosed after
+// awaitFound waits until found, which is called with mu held, reports true. It returns ErrClosed after
 // close, or the context's error; found is called at least once before that.
-func (s *socket) await(ctx context.Context, found func() bool) error {
+func (s *socket) awaitFound(ctx context.Context, found func() bool) error {
 	if ctx.Err() == nil {
-		defer context.AfterFunc(ctx, s.wake)()
+		defer context.AfterFunc(ctx, s.wakeWaiters)()
 	}
 	var done, ended, closed bool
 	look := func() bool {
@@ -58,7 +58,7 @@ func (s *socket) await(ctx context.Context, found func() bool) error {
 		return !s.waiting
 	}
 	for {
-		err := s.waiter.wait(look)
+		err := s.waiter.waitUntil(look)
 		switch {
 		case done:
 			return nil
@@ -78,8 +78,8 @@ func (s *socket) isClosed() bool {
 	return s.closed
 }
 
-// wake lets a goroutine inside await look again.
-func (s *socket) wake() {
+// wakeWaiters lets a goroutine inside await look again.
+func (s *socket) wakeWaiters() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wakeLocked()
@@ -89,14 +89,14 @@ func (s *socket) wake() {
 func (s *socket) wakeLocked() {
 	if s.waiting {
 		s.waiting = false
-		s.waiter.nudge()
+		s.waiter.interruptWait()
 	}
 }
 
-// leave follows every use of the socket outside await, under mu: what came meanwhile, whose event the
+// takeMissed follows every use of the socket outside await, under mu: what came meanwhile, whose event the
 // use may have swallowed, is taken in for the goroutine that waits. One that does not wait looks itself
 // before it does. After a failure the state of the connection is looked at in any case.
-func (s *socket) leave(q interface{ empty() bool }, look func() bool, failure error) {
+func (s *socket) takeMissed(q interface{ empty() bool }, look func() bool, failure error) {
 	if !s.waiting && failure == nil {
 		return
 	}

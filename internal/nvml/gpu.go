@@ -59,7 +59,7 @@ func Visible(all []GPU, value string, set bool) []GPU {
 	var visible []GPU
 	seen := map[string]bool{}
 	for name := range strings.SplitSeq(value, ",") {
-		g, ok := find(all, strings.TrimSpace(name))
+		g, ok := findGPU(all, strings.TrimSpace(name))
 		if !ok || seen[g.UUID] {
 			break
 		}
@@ -69,8 +69,8 @@ func Visible(all []GPU, value string, set bool) []GPU {
 	return visible
 }
 
-// find looks a GPU up by its index or the unambiguous beginning of its UUID.
-func find(all []GPU, name string) (GPU, bool) {
+// findGPU looks a GPU up by its index or the unambiguous beginning of its UUID.
+func findGPU(all []GPU, name string) (GPU, bool) {
 	if index, err := strconv.Atoi(name); err == nil {
 		for _, g := range all {
 			if g.Index == index {

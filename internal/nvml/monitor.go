@@ -18,7 +18,7 @@ const xidReading = "DCGM_FI_DEV_XID_ERRORS"
 // then every so often, and seen with the number of every Xid error that the driver reports. It
 // returns nil, or an error that wraps ErrLost.
 func (l *Library) Monitor(ctx context.Context, g GPU, every time.Duration, sampled func([]Reading), seen func(xid uint64)) error {
-	events, err := l.events(g)
+	events, err := l.registerEvents(g)
 	if err != nil {
 		return err
 	}
@@ -37,14 +37,14 @@ func (l *Library) Monitor(ctx context.Context, g GPU, every time.Duration, sampl
 			}
 			sampled(append(readings, Reading{xidReading, float64(xid)}))
 		}
-		e, ret := wait(ctx, events)
+		e, ret := waitXid(ctx, events)
 		if ctx.Err() != nil {
 			return nil
 		}
 		switch ret {
 		case nv.SUCCESS, nv.ERROR_TIMEOUT:
 		case nv.ERROR_GPU_IS_LOST:
-			return failure(g, "does not answer", ret)
+			return gpuError(g, "does not answer", ret)
 		default: // no more events; samples still tell of a loss
 			events.Free()
 			events = nil
@@ -60,9 +60,9 @@ func (l *Library) Monitor(ctx context.Context, g GPU, every time.Duration, sampl
 	}
 }
 
-// events asks to be told of the GPU's errors; nil where the driver cannot.
-func (l *Library) events(g GPU) (nv.EventSet, error) {
-	device, err := l.device(g)
+// registerEvents asks to be told of the GPU's errors; nil where the driver cannot.
+func (l *Library) registerEvents(g GPU) (nv.EventSet, error) {
+	device, err := l.findDevice(g)
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +73,15 @@ func (l *Library) events(g GPU) (nv.EventSet, error) {
 	if ret := device.RegisterEvents(nv.EventTypeXidCriticalError, set); ret != nv.SUCCESS {
 		set.Free()
 		if ret == nv.ERROR_GPU_IS_LOST {
-			return nil, failure(g, "does not answer", ret)
+			return nil, gpuError(g, "does not answer", ret)
 		}
 		return nil, nil
 	}
 	return set, nil
 }
 
-// wait returns the number of an Xid error, or 0 after a while without one.
-func wait(ctx context.Context, events nv.EventSet) (uint64, nv.Return) {
+// waitXid returns the number of an Xid error, or 0 after a while without one.
+func waitXid(ctx context.Context, events nv.EventSet) (uint64, nv.Return) {
 	if events == nil {
 		select {
 		case <-time.After(patience):

@@ -80,17 +80,17 @@ func (l *Library) GPUs() ([]GPU, error) {
 	return gpus, nil
 }
 
-// device finds a GPU anew, since indexes move when one disappears.
-func (l *Library) device(g GPU) (nv.Device, error) {
+// findDevice finds a GPU anew, since indexes move when one disappears.
+func (l *Library) findDevice(g GPU) (nv.Device, error) {
 	device, ret := l.api.DeviceGetHandleByUUID(g.UUID)
 	if ret != nv.SUCCESS {
-		return nil, failure(g, "is not found", ret)
+		return nil, gpuError(g, "is not found", ret)
 	}
 	return device, nil
 }
 
-// failure is the error of a call about a GPU.
-func failure(g GPU, what string, ret nv.Return) error {
+// gpuError is the error of a call about a GPU.
+func gpuError(g GPU, what string, ret nv.Return) error {
 	if ret == nv.ERROR_GPU_IS_LOST || ret == nv.ERROR_GPU_NOT_FOUND {
 		return fmt.Errorf("%w: %s (%s) %s: %v", ErrLost, g.Name, g.UUID, what, ret)
 	}
@@ -99,26 +99,26 @@ func failure(g GPU, what string, ret nv.Return) error {
 
 // Memory is the GPU's memory, whoever holds it.
 func (l *Library) Memory(g GPU) (Memory, error) {
-	device, err := l.device(g)
+	device, err := l.findDevice(g)
 	if err != nil {
 		return Memory{}, err
 	}
 	m, ret := device.GetMemoryInfo()
 	if ret != nv.SUCCESS {
-		return Memory{}, failure(g, "does not tell its memory", ret)
+		return Memory{}, gpuError(g, "does not tell its memory", ret)
 	}
 	return Memory{Free: int64(m.Free), Total: int64(m.Total)}, nil
 }
 
 // Holders are the processes other than this one that compute on the GPU.
 func (l *Library) Holders(g GPU) ([]Holder, error) {
-	device, err := l.device(g)
+	device, err := l.findDevice(g)
 	if err != nil {
 		return nil, err
 	}
 	list, ret := device.GetComputeRunningProcesses()
 	if ret != nv.SUCCESS {
-		return nil, failure(g, "does not tell its processes", ret)
+		return nil, gpuError(g, "does not tell its processes", ret)
 	}
 	var holders []Holder
 	for _, p := range list {

@@ -12,15 +12,15 @@ var sources = []struct {
 }{
 	{"nvmlDeviceGetTemperature", func(d nv.Device) ([]Reading, nv.Return) {
 		v, ret := d.GetTemperature(nv.TEMPERATURE_GPU)
-		return one("DCGM_FI_DEV_GPU_TEMP", float64(v)), ret
+		return singleReading("DCGM_FI_DEV_GPU_TEMP", float64(v)), ret
 	}},
 	{"nvmlDeviceGetPowerUsage", func(d nv.Device) ([]Reading, nv.Return) {
 		milliwatts, ret := d.GetPowerUsage()
-		return one("DCGM_FI_DEV_POWER_USAGE", float64(milliwatts)/1000), ret
+		return singleReading("DCGM_FI_DEV_POWER_USAGE", float64(milliwatts)/1000), ret
 	}},
 	{"nvmlDeviceGetClockInfo", func(d nv.Device) ([]Reading, nv.Return) {
 		v, ret := d.GetClockInfo(nv.CLOCK_SM)
-		return one("DCGM_FI_DEV_SM_CLOCK", float64(v)), ret
+		return singleReading("DCGM_FI_DEV_SM_CLOCK", float64(v)), ret
 	}},
 	{"nvmlDeviceGetUtilizationRates", func(d nv.Device) ([]Reading, nv.Return) {
 		v, ret := d.GetUtilizationRates()
@@ -33,28 +33,28 @@ var sources = []struct {
 	{"nvmlDeviceGetCurrentClocksThrottleReasons", func(d nv.Device) ([]Reading, nv.Return) {
 		// The name of this function before driver 535; newer drivers have it too.
 		v, ret := d.GetCurrentClocksThrottleReasons()
-		return one("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", float64(v)), ret
+		return singleReading("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", float64(v)), ret
 	}},
 	{"nvmlDeviceGetTotalEccErrors", func(d nv.Device) ([]Reading, nv.Return) {
 		v, ret := d.GetTotalEccErrors(nv.MEMORY_ERROR_TYPE_UNCORRECTED, nv.VOLATILE_ECC)
-		return one("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", float64(v)), ret
+		return singleReading("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", float64(v)), ret
 	}},
 	{"nvmlDeviceGetRetiredPagesPendingStatus", func(d nv.Device) ([]Reading, nv.Return) {
 		v, ret := d.GetRetiredPagesPendingStatus()
-		return one("DCGM_FI_DEV_RETIRED_PENDING", float64(v)), ret
+		return singleReading("DCGM_FI_DEV_RETIRED_PENDING", float64(v)), ret
 	}},
 	{"nvmlDeviceGetRemappedRows", func(d nv.Device) ([]Reading, nv.Return) {
 		_, uncorrectable, pending, failed, ret := d.GetRemappedRows()
 		return []Reading{
 			{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", float64(uncorrectable)},
-			{"DCGM_FI_DEV_ROW_REMAP_PENDING", truth(pending)}, {"DCGM_FI_DEV_ROW_REMAP_FAILURE", truth(failed)},
+			{"DCGM_FI_DEV_ROW_REMAP_PENDING", boolToFloat(pending)}, {"DCGM_FI_DEV_ROW_REMAP_FAILURE", boolToFloat(failed)},
 		}, ret
 	}},
 }
 
-func one(name string, value float64) []Reading { return []Reading{{name, value}} }
+func singleReading(name string, value float64) []Reading { return []Reading{{name, value}} }
 
-func truth(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -64,7 +64,7 @@ func truth(b bool) float64 {
 // Sample reads how the GPU is. What the GPU or its driver does not measure is left out; when the GPU
 // is gone, the error wraps ErrLost.
 func (l *Library) Sample(g GPU) ([]Reading, error) {
-	device, err := l.device(g)
+	device, err := l.findDevice(g)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (l *Library) Sample(g GPU) ([]Reading, error) {
 		case nv.SUCCESS:
 			readings = append(readings, got...)
 		case nv.ERROR_GPU_IS_LOST, nv.ERROR_GPU_NOT_FOUND:
-			return nil, failure(g, "does not answer", ret)
+			return nil, gpuError(g, "does not answer", ret)
 		}
 	}
 	return readings, nil

@@ -45,7 +45,7 @@ func New(entries []string) (Policy, error) {
 			}
 			p.networks = append(p.networks, network.Masked())
 		case failed == nil:
-			address = plain(address)
+			address = plainAddress(address)
 			p.networks = append(p.networks, netip.PrefixFrom(address, address.BitLen()))
 		case IsName(entry):
 			p.names = append(p.names, strings.ToLower(entry))
@@ -72,12 +72,12 @@ func IsName(text string) bool {
 // Permit refuses a host as far as that can be told without asking DNS. Trusted clients reach reserved addresses, too.
 func (p *Policy) Permit(host string, trusted bool) error {
 	if address, err := netip.ParseAddr(host); err == nil {
-		return p.permit(host, address, trusted)
+		return p.permitAddress(host, address, trusted)
 	}
 	if !IsName(host) {
 		return fmt.Errorf("invalid host %q: want a name or an address", host)
 	}
-	if p.bounded() && len(p.networks) == 0 && !p.lists(host) {
+	if p.isBounded() && len(p.networks) == 0 && !p.listsHost(host) {
 		return fmt.Errorf("%s is not among the hosts that may be reached", host)
 	}
 	return nil
@@ -99,13 +99,13 @@ func (p *Policy) Resolve(ctx context.Context, host string, trusted bool) ([]neti
 	if err != nil {
 		return nil, err
 	}
-	return p.among(host, found, trusted)
+	return p.permittedAddresses(host, found, trusted)
 }
 
-// among are those of a host's addresses that may be reached.
-func (p *Policy) among(host string, found []netip.Addr, trusted bool) (list []netip.Addr, err error) {
+// permittedAddresses are those of a host's addresses that may be reached.
+func (p *Policy) permittedAddresses(host string, found []netip.Addr, trusted bool) (list []netip.Addr, err error) {
 	for _, address := range found {
-		refused := p.permit(host, address, trusted)
+		refused := p.permitAddress(host, address, trusted)
 		if refused == nil {
 			list = append(list, address.Unmap())
 		} else if err == nil {
@@ -121,24 +121,24 @@ func (p *Policy) among(host string, found []netip.Addr, trusted bool) (list []ne
 	return nil, fmt.Errorf("%s has no address", host)
 }
 
-// permit refuses an address of a host.
-func (p *Policy) permit(host string, address netip.Addr, trusted bool) error {
-	address = plain(address)
+// permitAddress refuses an address of a host.
+func (p *Policy) permitAddress(host string, address netip.Addr, trusted bool) error {
+	address = plainAddress(address)
 	within := func(n netip.Prefix) bool { return n.Contains(address) }
 	i := slices.IndexFunc(reserved, within)
 	named := i >= 0 && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return within(n) && n.Bits() >= reserved[i].Bits() })
 	switch {
 	case i >= 0 && !trusted && !named:
 		return fmt.Errorf("%s is reserved for the link or for metadata", address)
-	case p.bounded() && !slices.ContainsFunc(p.networks, within) && !p.lists(host):
+	case p.isBounded() && !slices.ContainsFunc(p.networks, within) && !p.listsHost(host):
 		return fmt.Errorf("%s is not among the hosts and networks that may be reached", address)
 	}
 	return nil
 }
 
-func (p *Policy) bounded() bool { return len(p.names)+len(p.networks) > 0 }
+func (p *Policy) isBounded() bool { return len(p.names)+len(p.networks) > 0 }
 
-func (p *Policy) lists(host string) bool { return slices.Contains(p.names, strings.ToLower(host)) }
+func (p *Policy) listsHost(host string) bool { return slices.Contains(p.names, strings.ToLower(host)) }
 
 // carriers are networks of IPv6 whose addresses lead to the IPv4 address in them, from a byte on.
 var carriers = []struct {
@@ -151,8 +151,8 @@ var carriers = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},
 }
 
-// plain is where an address leads: without a zone, and as IPv4 where it is that in a form of IPv6.
-func plain(address netip.Addr) netip.Addr {
+// plainAddress is where an address leads: without a zone, and as IPv4 where it is that in a form of IPv6.
+func plainAddress(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
 	if address == netip.IPv6Loopback() || address == netip.IPv6Unspecified() {
 		return address

@@ -28,7 +28,7 @@ func TestReserved(t *testing.T) {
 			if p.Permit(address, false) == nil {
 				t.Errorf("%v reaches %s", *p, address)
 			}
-			if list, err := p.among("camera.example", []netip.Addr{netip.MustParseAddr(address)}, false); err == nil || !strings.Contains(err.Error(), "reserved") {
+			if list, err := p.permittedAddresses("camera.example", []netip.Addr{netip.MustParseAddr(address)}, false); err == nil || !strings.Contains(err.Error(), "reserved") {
 				t.Errorf("%v: a name leads to %v, %v", *p, list, err)
 			}
 		}
@@ -58,10 +58,10 @@ func TestList(t *testing.T) {
 		}
 	}
 	found := []netip.Addr{netip.MustParseAddr("10.2.0.1"), netip.MustParseAddr("::ffff:10.1.0.1")}
-	if list, err := p.among("other.example", found, false); err != nil || len(list) != 1 || list[0].String() != "10.1.0.1" {
+	if list, err := p.permittedAddresses("other.example", found, false); err != nil || len(list) != 1 || list[0].String() != "10.1.0.1" {
 		t.Errorf("of two addresses %v may be reached, %v", list, err)
 	}
-	if list, err := p.among("door.example", found, false); err != nil || len(list) != 2 {
+	if list, err := p.permittedAddresses("door.example", found, false); err != nil || len(list) != 2 {
 		t.Errorf("of a host of the list %v may be reached, %v", list, err)
 	}
 	if err := policy(t, "door.example").Permit("other.example", false); err == nil {

@@ -13,21 +13,21 @@ import (
 
 // Open opens the file at path, or where its symbolic links lead, for reading.
 func Open(path string) (*os.File, error) {
-	return open(path, path, os.Stat, os.OpenFile)
+	return openRegular(path, path, os.Stat, os.OpenFile)
 }
 
 // OpenIn is Open below a directory: links that lead out of it are errors.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
-	return open(name, filepath.Join(root.Name(), name), root.Stat, root.OpenFile)
+	return openRegular(name, filepath.Join(root.Name(), name), root.Stat, root.OpenFile)
 }
 
-// open opens name, which errors call path.
-func open(name, path string, stat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, error) {
+// openRegular opens name, which errors call path.
+func openRegular(name, path string, stat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, error) {
 	info, err := stat(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(path, info); err != nil {
+	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
 	// What is there may have changed since: a pipe that is opened so does not wait for a writer.
@@ -36,7 +36,7 @@ func open(name, path string, stat func(string) (fs.FileInfo, error), openFile fu
 		return nil, err
 	}
 	if info, err = f.Stat(); err == nil {
-		err = check(path, info)
+		err = checkRegular(path, info)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -62,7 +62,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-func check(path string, info fs.FileInfo) error {
+func checkRegular(path string, info fs.FileInfo) error {
 	kind := ""
 	switch mode := info.Mode(); {
 	case mode.IsRegular():

@@ -59,7 +59,7 @@ type end struct {
 // finish their requests, the second one ends all at once. It returns nil after a drain, and an *ExitError
 // otherwise. It is called once.
 func (g *Group) Run(signals <-chan os.Signal) error {
-	g.prepare()
+	g.prepareState()
 	ends := make(chan end)
 	start := func(stop context.Context, children []*Child) {
 		for _, c := range children {
@@ -71,7 +71,7 @@ func (g *Group) Run(signals <-chan os.Signal) error {
 	start(g.stopOthers, g.Executors)
 	start(g.stopOthers, g.Optional)
 	start(g.stopFrontends, g.Frontends)
-	feed, stop := g.watchdog()
+	feed, stop := g.watchdogTicks()
 	defer stop()
 	ready := g.ready
 	for g.running > 0 {
@@ -80,9 +80,9 @@ func (g *Group) Run(signals <-chan os.Signal) error {
 			ready = nil
 			g.begin()
 		case <-feed:
-			g.feed()
+			g.feedWatchdog()
 		case sig := <-signals:
-			g.signaled(sig)
+			g.handleSignal(sig)
 		case e := <-ends:
 			g.ended(e)
 		}
@@ -90,7 +90,7 @@ func (g *Group) Run(signals <-chan os.Signal) error {
 	return g.failure
 }
 
-func (g *Group) prepare() {
+func (g *Group) prepareState() {
 	g.stopFrontends, g.cancelFrontends = context.WithCancel(context.Background())
 	g.stopOthers, g.cancelOthers = context.WithCancel(context.Background())
 	g.kill, g.slain = context.WithCancel(context.Background())
@@ -101,12 +101,12 @@ func (g *Group) prepare() {
 	}
 	for _, c := range g.Frontends {
 		g.behind[c] = true
-		c.Said = func(s Sign) { g.said(c, s) }
+		c.Said = func(s Sign) { g.acceptSign(c, s) }
 	}
 }
 
-// said takes in a frontend's sign of life.
-func (g *Group) said(c *Child, s Sign) {
+// acceptSign takes in a frontend's sign of life.
+func (g *Group) acceptSign(c *Child, s Sign) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s >= Healthy {
@@ -124,7 +124,7 @@ func (g *Group) begin() {
 	if g.Ready != nil {
 		g.Ready()
 	}
-	g.notify(daemon.SdNotifyReady + "\nSTATUS=serving " + g.Name)
+	g.notifySystemd(daemon.SdNotifyReady + "\nSTATUS=serving " + g.Name)
 }
 
 // MoreTime tells systemd that the start goes on, and may take so much longer.
@@ -132,14 +132,14 @@ func MoreTime(by time.Duration) {
 	_, _ = daemon.SdNotify(false, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", by.Microseconds())) // who cannot hear it does not wait
 }
 
-func (g *Group) notify(state string) {
+func (g *Group) notifySystemd(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		g.Log.Warn("sd_notify", zap.Error(err))
 	}
 }
 
-// watchdog ticks whenever systemd wants to hear of the server; never without its watchdog.
-func (g *Group) watchdog() (feed <-chan time.Time, stop func()) {
+// watchdogTicks ticks whenever systemd wants to hear of the server; never without its watchdog.
+func (g *Group) watchdogTicks() (feed <-chan time.Time, stop func()) {
 	timeout, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
 		g.Log.Warn("watchdog", zap.Error(err))
@@ -151,18 +151,18 @@ func (g *Group) watchdog() (feed <-chan time.Time, stop func()) {
 	return tick.C, tick.Stop
 }
 
-// feed tells systemd's watchdog that the server is well, if it is: no process is stuck beyond what killing
+// feedWatchdog tells systemd's watchdog that the server is well, if it is: no process is stuck beyond what killing
 // it mends, and a frontend hears the scheduler. A server that is not ready yet, or stops, has time limits
 // of its own.
-func (g *Group) feed() {
-	if why := g.ill(); why != "" {
+func (g *Group) feedWatchdog() {
+	if why := g.unhealthyReason(); why != "" {
 		g.Log.Warn("unhealthy", zap.String("reason", why))
 		return
 	}
-	g.notify(daemon.SdNotifyWatchdog)
+	g.notifySystemd(daemon.SdNotifyWatchdog)
 }
 
-func (g *Group) ill() string {
+func (g *Group) unhealthyReason() string {
 	for _, children := range [][]*Child{g.Frontends, g.Others, g.Executors} {
 		for _, c := range children {
 			if c.stuck.Load() {
@@ -178,10 +178,10 @@ func (g *Group) ill() string {
 	return ""
 }
 
-// signaled stops the server, or has it read its configuration anew.
-func (g *Group) signaled(sig os.Signal) {
+// handleSignal stops the server, or has it read its configuration anew.
+func (g *Group) handleSignal(sig os.Signal) {
 	if sig == syscall.SIGHUP {
-		g.reload()
+		g.reloadChildren()
 		return
 	}
 	if g.stopping {
@@ -194,7 +194,7 @@ func (g *Group) signaled(sig os.Signal) {
 	g.drain()
 }
 
-func (g *Group) reload() {
+func (g *Group) reloadChildren() {
 	if g.stopping || g.Reread == nil || !g.Reread() {
 		return
 	}
@@ -208,7 +208,7 @@ func (g *Group) drain() {
 		return
 	}
 	g.stopping = true
-	g.notify(daemon.SdNotifyStopping)
+	g.notifySystemd(daemon.SdNotifyStopping)
 	g.cancelFrontends()
 	if g.Stopping != nil {
 		g.Stopping()
@@ -218,7 +218,7 @@ func (g *Group) drain() {
 // ended takes in the end of a child.
 func (g *Group) ended(e end) {
 	g.running--
-	if !g.stopping && g.dispensable(e) {
+	if !g.stopping && g.isDispensable(e) {
 		g.Log.Error(e.child.Name+" is given up, the others go on", zap.Error(e.err))
 		return
 	}
@@ -241,9 +241,9 @@ func (g *Group) ended(e end) {
 	}
 }
 
-// dispensable says that a child that ended for good can be missed, or is an executor that leaves others behind that can do its
+// isDispensable says that a child that ended for good can be missed, or is an executor that leaves others behind that can do its
 // work. An executor that never came to life is a mistake of the configuration, which ends the server.
-func (g *Group) dispensable(e end) bool {
+func (g *Group) isDispensable(e end) bool {
 	if slices.Contains(g.Optional, e.child) {
 		return true
 	}

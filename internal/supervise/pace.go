@@ -23,8 +23,8 @@ type pace struct {
 
 func newPace() *pace { return &pace{delay: firstDelay} }
 
-// next is the delay after a process that has lived so long, or false when there were too many.
-func (p *pace) next(lived time.Duration, slow bool) (delay time.Duration, ok bool) {
+// nextDelay is the delay after a process that has lived so long, or false when there were too many.
+func (p *pace) nextDelay(lived time.Duration, slow bool) (delay time.Duration, ok bool) {
 	enough, longest := shortLife, maxDelay
 	if slow {
 		enough, longest = shortSlowLife, maxSlowDelay

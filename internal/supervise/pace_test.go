@@ -10,7 +10,7 @@ import (
 func lives(lived time.Duration, slow bool, limit int) (restarts int, waited, longest time.Duration) {
 	p := newPace()
 	for restarts < limit {
-		delay, ok := p.next(lived, slow)
+		delay, ok := p.nextDelay(lived, slow)
 		if !ok {
 			break
 		}

@@ -21,25 +21,25 @@ func (h *hangup) begin(p *os.Process) {
 	h.process, h.listens, h.wanted = p, false, false
 }
 
-func (h *hangup) end() { h.begin(nil) }
+func (h *hangup) forgetProcess() { h.begin(nil) }
 
-// alive takes in a sign of life.
-func (h *hangup) alive() {
+// noteAlive takes in a sign of life.
+func (h *hangup) noteAlive() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listens = true
-	h.deliver()
+	h.deliverSignal()
 }
 
-func (h *hangup) want() {
+func (h *hangup) requestSignal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wanted = true
-	h.deliver()
+	h.deliverSignal()
 }
 
-// deliver sends the signal if it can be, under mu.
-func (h *hangup) deliver() {
+// deliverSignal sends the signal if it can be, under mu.
+func (h *hangup) deliverSignal() {
 	if h.process != nil && h.listens && h.wanted {
 		h.wanted = false
 		_ = h.process.Signal(syscall.SIGHUP) // it may have ended
@@ -48,4 +48,4 @@ func (h *hangup) deliver() {
 
 // Reload has the child read its configuration anew: it gets SIGHUP, for which it must listen before it gives its
 // first sign of life. Several goroutines may call it.
-func (c *Child) Reload() { c.hangup.want() }
+func (c *Child) Reload() { c.hangup.requestSignal() }

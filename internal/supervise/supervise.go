@@ -76,14 +76,14 @@ func (e *ExitError) Error() string { return fmt.Sprintf("%s ended: %s", e.Name, 
 // The kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so Run keeps one OS
 // thread for itself.
 func (c *Child) Run(stop, kill context.Context) error {
-	return osthread.Do(func() error { return c.keep(stop, kill) })
+	return osthread.Do(func() error { return c.keepRunning(stop, kill) })
 }
 
-func (c *Child) keep(stop, kill context.Context) error {
+func (c *Child) keepRunning(stop, kill context.Context) error {
 	pace := newPace()
 	for first := true; ; first = false {
 		born := time.Now()
-		state, err := c.once(stop, kill)
+		state, err := c.runOnce(stop, kill)
 		lived := time.Since(born)
 		if err != nil {
 			if stop.Err() != nil {
@@ -91,9 +91,9 @@ func (c *Child) keep(stop, kill context.Context) error {
 			}
 			return &ExitError{Name: c.Name, Code: 1, How: err.Error()}
 		}
-		ended := &ExitError{Name: c.Name, Code: code(state), How: state.String(), First: first}
+		ended := &ExitError{Name: c.Name, Code: exitCode(state), How: state.String(), First: first}
 		if stop.Err() != nil || kill.Err() != nil {
-			if state.Success() || signaled(state, syscall.SIGTERM) {
+			if state.Success() || isKilledBy(state, syscall.SIGTERM) {
 				return nil
 			}
 			return ended
@@ -101,7 +101,7 @@ func (c *Child) keep(stop, kill context.Context) error {
 		if c.Permanent(ended.Code, first) {
 			return ended
 		}
-		delay, ok := pace.next(lived, c.Slow != nil && c.Slow(ended.Code))
+		delay, ok := pace.nextDelay(lived, c.Slow != nil && c.Slow(ended.Code))
 		if !ok {
 			ended.How = fmt.Sprintf("it died %d times in a row soon after its start, the last time by %s", maxShortLives, ended.How)
 			return ended
@@ -116,8 +116,8 @@ func (c *Child) keep(stop, kill context.Context) error {
 	}
 }
 
-// once runs one process to its end.
-func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
+// runOnce runs one process to its end.
+func (c *Child) runOnce(stop, kill context.Context) (*os.ProcessState, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -149,13 +149,13 @@ func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
 		c.Started(cmd.Process.Pid)
 	}
 	c.hangup.begin(cmd.Process)
-	defer c.hangup.end()
+	defer c.hangup.forgetProcess()
 	ended := make(chan struct{})
 	v := &vigil{}
 	var group sync.WaitGroup // ends with the process
-	group.Go(func() { c.listen(v, signs) })
-	group.Go(func() { c.watch(v, cmd.Process, stop, ended) })
-	group.Go(func() { c.end(cmd.Process, stop, kill, ended) })
+	group.Go(func() { c.listenSigns(v, signs) })
+	group.Go(func() { c.watchSilence(v, cmd.Process, stop, ended) })
+	group.Go(func() { c.endProcess(cmd.Process, stop, kill, ended) })
 	err = cmd.Wait()
 	close(ended)
 	signs.Close()
@@ -168,8 +168,8 @@ func (c *Child) once(stop, kill context.Context) (*os.ProcessState, error) {
 	return cmd.ProcessState, nil
 }
 
-// end signals the process as stop and kill ask.
-func (c *Child) end(p *os.Process, stop, kill context.Context, ended <-chan struct{}) {
+// endProcess signals the process as stop and kill ask.
+func (c *Child) endProcess(p *os.Process, stop, kill context.Context, ended <-chan struct{}) {
 	select {
 	case <-stop.Done():
 		_ = p.Signal(syscall.SIGTERM) // it may have ended
@@ -187,14 +187,14 @@ func (c *Child) end(p *os.Process, stop, kill context.Context, ended <-chan stru
 	_ = p.Kill()
 }
 
-func code(s *os.ProcessState) int {
+func exitCode(s *os.ProcessState) int {
 	if c := s.ExitCode(); c >= 0 {
 		return c
 	}
 	return 1
 }
 
-func signaled(s *os.ProcessState, sig syscall.Signal) bool {
+func isKilledBy(s *os.ProcessState, sig syscall.Signal) bool {
 	ws, ok := s.Sys().(syscall.WaitStatus)
 	return ok && ws.Signaled() && ws.Signal() == sig
 }

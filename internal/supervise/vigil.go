@@ -35,8 +35,8 @@ type vigil struct {
 	done  work  // at the last look
 }
 
-// listen takes in the signs of a process until its pipe is closed.
-func (c *Child) listen(v *vigil, signs *os.File) {
+// listenSigns takes in the signs of a process until its pipe is closed.
+func (c *Child) listenSigns(v *vigil, signs *os.File) {
 	buf := make([]byte, 64)
 	for {
 		n, err := signs.Read(buf)
@@ -44,17 +44,17 @@ func (c *Child) listen(v *vigil, signs *os.File) {
 			return
 		}
 		v.heard.Add(int64(n))
-		c.hangup.alive()
+		c.hangup.noteAlive()
 		if c.Said != nil {
 			c.Said(Sign(buf[n-1]))
 		}
 	}
 }
 
-// watch kills a process that is silent for longer than c.Silence, until it ended or is told to. It counts looks
+// watchSilence kills a process that is silent for longer than c.Silence, until it ended or is told to. It counts looks
 // rather than time, so that no child has to answer for a time in which this process, or the whole
 // machine, stood still.
-func (c *Child) watch(v *vigil, p *os.Process, stop context.Context, ended <-chan struct{}) {
+func (c *Child) watchSilence(v *vigil, p *os.Process, stop context.Context, ended <-chan struct{}) {
 	if c.Silence <= 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (c *Child) watch(v *vigil, p *os.Process, stop context.Context, ended <-cha
 			return
 		case <-tick.C:
 		}
-		v.look(c.Computes, every, func() work { return workOf(p.Pid) })
+		v.countLook(c.Computes, every, func() work { return workOf(p.Pid) })
 		if v.idle < looksPerSilence && v.quiet < patience*looksPerSilence {
 			continue
 		}
@@ -81,8 +81,8 @@ func (c *Child) watch(v *vigil, p *os.Process, stop context.Context, ended <-cha
 	}
 }
 
-// look counts a look at a process, which is excused if it cannot work, or if it computes and works.
-func (v *vigil) look(computes bool, every time.Duration, measure func() work) {
+// countLook counts a look at a process, which is excused if it cannot work, or if it computes and works.
+func (v *vigil) countLook(computes bool, every time.Duration, measure func() work) {
 	if heard := v.heard.Load(); heard != v.seen {
 		v.seen, v.quiet, v.idle, v.done = heard, 0, 0, work{}
 		return
@@ -91,7 +91,7 @@ func (v *vigil) look(computes bool, every time.Duration, measure func() work) {
 	v.idle++
 	before := v.done
 	v.done = measure()
-	if before != (work{}) && v.done.excuses(before, computes, every) {
+	if before != (work{}) && v.done.excusesSilence(before, computes, every) {
 		v.idle = 0
 	}
 }
@@ -103,7 +103,7 @@ type work struct {
 	read      int64         // bytes
 }
 
-func (w work) excuses(before work, computes bool, time time.Duration) bool {
+func (w work) excusesSilence(before work, computes bool, time time.Duration) bool {
 	used, waited, read := w.processor-before.processor, w.waited-before.waited, w.read-before.read
 	return float64(waited) >= waitShare*float64(time) ||
 		computes && (float64(used) >= workShare*float64(time) || read >= workBytes)

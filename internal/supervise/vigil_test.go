@@ -95,7 +95,7 @@ func TestPausedSupervisor(t *testing.T) {
 	v := &vigil{}
 	for range 2 * looksPerSilence {
 		v.heard.Add(1)
-		v.look(false, time.Second, func() work { return work{} })
+		v.countLook(false, time.Second, func() work { return work{} })
 	}
 	if v.quiet != 0 {
 		t.Errorf("%d quiet looks at a child that spoke before each", v.quiet)
@@ -115,7 +115,7 @@ func TestStarvedChild(t *testing.T) {
 	} {
 		v, done := &vigil{}, work{processor: time.Second}
 		for range looksPerSilence + 1 {
-			v.look(false, time.Second, func() work { return done })
+			v.countLook(false, time.Second, func() work { return done })
 			done.processor, done.waited = done.processor+c.each.processor, done.waited+c.each.waited
 		}
 		if hangs := v.idle >= looksPerSilence; hangs != c.hangs {
@@ -191,11 +191,11 @@ func TestReady(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("not ready after 10 s")
 	}
-	if why := g.ill(); why != "" {
+	if why := g.unhealthyReason(); why != "" {
 		t.Errorf("a ready group is ill: %s", why)
 	}
 	g.Executors[0].stuck.Store(true)
-	if why := g.ill(); !strings.Contains(why, "child") {
+	if why := g.unhealthyReason(); !strings.Contains(why, "child") {
 		t.Errorf("a group with a process that SIGKILL does not end is ill because of %q", why)
 	}
 	g.Executors[0].stuck.Store(false)

@@ -12,20 +12,20 @@ import (
 type escaped struct{ zapcore.WriteSyncer }
 
 func (e escaped) Write(line []byte) (int, error) {
-	if _, err := e.WriteSyncer.Write(escape(line)); err != nil {
+	if _, err := e.WriteSyncer.Write(escapeControls(line)); err != nil {
 		return 0, err
 	}
 	return len(line), nil
 }
 
-// escape is text without control characters, but for the ends of lines and tabs.
-func escape(text []byte) []byte {
+// escapeControls is text without control characters, but for the ends of lines and tabs.
+func escapeControls(text []byte) []byte {
 	var out []byte // nil as long as text is as it is to be
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		whole := r != utf8.RuneError || size > 1
 		switch {
-		case whole && (r == '\n' || r == '\t' || !commands(r)):
+		case whole && (r == '\n' || r == '\t' || !isControlRune(r)):
 			if out != nil {
 				out = append(out, text[i:i+size]...)
 			}
@@ -43,7 +43,7 @@ func escape(text []byte) []byte {
 	return out
 }
 
-// commands says whether a character is a control character of C0 or C1, ends a line, or sets a direction of writing.
-func commands(r rune) bool {
+// isControlRune says whether a character is a control character of C0 or C1, ends a line, or sets a direction of writing.
+func isControlRune(r rune) bool {
 	return r >= 0x7f && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || r < ' '
 }

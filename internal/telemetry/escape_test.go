@@ -28,7 +28,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 			t.Errorf("%q is no JSON", out.String())
 		}
 	}
-	if plain := []byte("as it is\n\tat é"); &escape(plain)[0] != &plain[0] {
+	if plain := []byte("as it is\n\tat é"); &escapeControls(plain)[0] != &plain[0] {
 		t.Error("a line without such is copied")
 	}
 }

@@ -35,9 +35,9 @@ func (r *Request) TraceID() string {
 // SpanID is that of the request's first span, in hexadecimal.
 func (r *Request) SpanID() string { return hex.EncodeToString(r.span[:]) }
 
-// begin reads the W3C context that a request brings, and decides whether it has spans. A context that breaks the
+// beginRequest reads the W3C context that a request brings, and decides whether it has spans. A context that breaks the
 // specification's rules counts as none.
-func begin(h http.Header, sampler sdktrace.Sampler) *Request {
+func beginRequest(h http.Header, sampler sdktrace.Sampler) *Request {
 	r := &Request{}
 	ctx := context.Background()
 	parents := h["Traceparent"]
@@ -48,14 +48,14 @@ func begin(h http.Header, sampler sdktrace.Sampler) *Request {
 	if remote.IsValid() {
 		r.trace, r.parent = remote.TraceID(), remote.SpanID()
 	} else {
-		fill(r.trace[:8])
-		fill(r.trace[8:])
+		fillID(r.trace[:8])
+		fillID(r.trace[8:])
 	}
 	decision := sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: r.trace, Kind: trace.SpanKindServer})
 	if decision.Decision != sdktrace.RecordAndSample {
 		return nil
 	}
-	fill(r.span[:])
+	fillID(r.span[:])
 	if remote.IsValid() {
 		r.state = decision.Tracestate.String()
 	}
@@ -76,8 +76,8 @@ func stateOf(h http.Header) string {
 	return state
 }
 
-// fill makes an id of 8 bytes, which is not zero.
-func fill(id []byte) {
+// fillID makes an id of 8 bytes, which is not zero.
+func fillID(id []byte) {
 	n := rand.Uint64()
 	for n == 0 {
 		n = rand.Uint64()

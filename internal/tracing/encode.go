@@ -48,22 +48,22 @@ type encoding struct {
 	ids   [][8]byte
 }
 
-// add appends the spans of a request.
-func (e *encoding) add(r *Request, spans []Span) {
+// addSpans appends the spans of a request.
+func (e *encoding) addSpans(r *Request, spans []Span) {
 	e.ids = e.ids[:0]
 	for i := range spans {
 		id := [8]byte(r.span)
 		if i > 0 {
-			fill(id[:])
+			fillID(id[:])
 		}
 		e.ids = append(e.ids, id)
-		e.one = e.span(e.one[:0], r, spans, i)
+		e.one = e.appendSpan(e.one[:0], r, spans, i)
 		e.spans = appendBytes(e.spans, scopeSpans, e.one)
 	}
 }
 
-// span appends the fields of a request's i-th span.
-func (e *encoding) span(to []byte, r *Request, spans []Span, i int) []byte {
+// appendSpan appends the fields of a request's i-th span.
+func (e *encoding) appendSpan(to []byte, r *Request, spans []Span, i int) []byte {
 	s, kind, flags := &spans[i], tracepb.Span_SPAN_KIND_INTERNAL, uint32(1)
 	if s.Server {
 		kind = tracepb.Span_SPAN_KIND_SERVER
@@ -86,7 +86,7 @@ func (e *encoding) span(to []byte, r *Request, spans []Span, i int) []byte {
 	to = appendFixed(to, spanBegin, uint64(s.Begin.UnixNano()))
 	to = appendFixed(to, spanEnd, uint64(max(s.End.UnixNano(), s.Begin.UnixNano())))
 	for j := range s.Attributes {
-		to = s.Attributes[j].append(to)
+		to = s.Attributes[j].appendField(to)
 	}
 	if s.Failed != "" {
 		status := appendText(nil, statusMessage, s.Failed)
@@ -96,13 +96,13 @@ func (e *encoding) span(to []byte, r *Request, spans []Span, i int) []byte {
 	return protowire.AppendFixed32(to, flags)
 }
 
-// append writes the attribute as a field of a Span.
-func (a *Attribute) append(to []byte) []byte {
+// appendField writes the attribute as a field of a Span.
+func (a *Attribute) appendField(to []byte) []byte {
 	var room [16]byte
 	value, text := room[:0], ""
 	switch a.kind {
 	case isText:
-		text = valid(a.text)
+		text = validUTF8(a.text)
 		value = protowire.AppendVarint(protowire.AppendTag(value, valueText, protowire.BytesType), uint64(len(text)))
 	case isInt:
 		value = appendVarint(value, valueInt, a.bits)
@@ -117,8 +117,8 @@ func (a *Attribute) append(to []byte) []byte {
 	return append(append(to, value...), text...)
 }
 
-// message is the batch, beside what its spans have in common; the next batch begins empty.
-func (e *encoding) message(to *tracepb.ResourceSpans) *tracepb.ResourceSpans {
+// takeBatch is the batch, beside what its spans have in common; the next batch begins empty.
+func (e *encoding) takeBatch(to *tracepb.ResourceSpans) *tracepb.ResourceSpans {
 	named := appendBytes(nil, scopeScope, appendText(nil, instrumentationName, scope))
 	fields := make([]byte, 0, len(e.spans)+len(named)+16)
 	fields = protowire.AppendVarint(protowire.AppendTag(fields, resourceScopes, protowire.BytesType), uint64(len(named)+len(e.spans)))
@@ -133,12 +133,12 @@ func appendBytes(to []byte, field protowire.Number, v []byte) []byte {
 }
 
 func appendText(to []byte, field protowire.Number, v string) []byte {
-	return protowire.AppendString(protowire.AppendTag(to, field, protowire.BytesType), valid(v))
+	return protowire.AppendString(protowire.AppendTag(to, field, protowire.BytesType), validUTF8(v))
 }
 
-// valid is a text that a collector takes: one that is not UTF-8, such as a path that a client has made up, would cost
+// validUTF8 is a text that a collector takes: one that is not UTF-8, such as a path that a client has made up, would cost
 // all spans of its batch.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+func validUTF8(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func appendVarint(to []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.VarintType), v)

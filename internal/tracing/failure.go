@@ -11,8 +11,8 @@ import (
 // maxReason bounds the bytes of a collector's words that are logged.
 const maxReason = 300
 
-// reason is an error of the exporter in words, without the values of headers, which a collector may repeat.
-func (s *Settings) reason(err error) string {
+// redactError is an error of the exporter in words, without the values of headers, which a collector may repeat.
+func (s *Settings) redactError(err error) string {
 	text := err.Error()
 	if of, ok := status.FromError(err); ok {
 		text = fmt.Sprintf("%s: %s", of.Code(), of.Message())
@@ -27,7 +27,7 @@ func (s *Settings) reason(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// failure is such an error of what was to be done.
-func (s *Settings) failure(what string, err error) error {
-	return errors.New(what + ": " + s.reason(err))
+// exporterError is such an error of what was to be done.
+func (s *Settings) exporterError(what string, err error) error {
+	return errors.New(what + ": " + s.redactError(err))
 }

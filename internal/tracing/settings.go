@@ -45,7 +45,7 @@ func Read(endpoint string, getenv func(string) string, p Process) (*Settings, er
 		return nil, nil
 	}
 	s := &Settings{}
-	if err := s.address(endpoint, env); err != nil || s.endpoint == nil {
+	if err := s.setEndpoint(endpoint, env); err != nil || s.endpoint == nil {
 		return nil, err
 	}
 	for _, read := range []func(environment) error{s.readHeaders, s.readSampler, s.readBatches} {
@@ -61,8 +61,8 @@ type environment func(string) string
 
 func (e environment) isTrue(name string) bool { return strings.EqualFold(e(name), "true") }
 
-// exporter is a variable of the exporter: that of traces, or that of all signals.
-func (e environment) exporter(name string) (value, variable string) {
+// exporterVariable is a variable of the exporter: that of traces, or that of all signals.
+func (e environment) exporterVariable(name string) (value, variable string) {
 	for _, variable = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 		if value = e(variable); value != "" {
 			return value, variable
@@ -84,12 +84,12 @@ func (e environment) number(name string, standard int) (int, error) {
 	return n, nil
 }
 
-// address finds the endpoint and how it is spoken to. HTTP is what an endpoint with a path, or the port of OTLP over HTTP, speaks;
+// setEndpoint finds the endpoint and how it is spoken to. HTTP is what an endpoint with a path, or the port of OTLP over HTTP, speaks;
 // else it is gRPC, as vLLM has it.
-func (s *Settings) address(flag string, env environment) error {
+func (s *Settings) setEndpoint(flag string, env environment) error {
 	text, from, base := flag, "otlp-traces-endpoint", false
 	if text == "" {
-		text, from = env.exporter("ENDPOINT")
+		text, from = env.exporterVariable("ENDPOINT")
 		base = from == "OTEL_EXPORTER_OTLP_ENDPOINT"
 	}
 	if text == "" {
@@ -99,7 +99,7 @@ func (s *Settings) address(flag string, env environment) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	protocol, variable := env.exporter("PROTOCOL")
+	protocol, variable := env.exporterVariable("PROTOCOL")
 	switch protocol {
 	case "":
 		s.protocol = protocolGRPC
@@ -114,7 +114,7 @@ func (s *Settings) address(flag string, env environment) error {
 	if s.protocol == protocolHTTP && (base || u.Path == "") {
 		u = u.JoinPath("v1", "traces")
 	}
-	insecure, _ := env.exporter("INSECURE")
+	insecure, _ := env.exporterVariable("INSECURE")
 	s.insecure = u.Scheme == "http" || u.Scheme != "https" && strings.EqualFold(insecure, "true")
 	s.endpoint = u
 	return nil
@@ -142,7 +142,7 @@ func ParseEndpoint(text string) (*url.URL, error) {
 
 // readHeaders reads name=value,name=value with values in percent-encoding.
 func (s *Settings) readHeaders(env environment) error {
-	text, variable := env.exporter("HEADERS")
+	text, variable := env.exporterVariable("HEADERS")
 	s.headers = map[string]string{}
 	for i, pair := range strings.Split(text, ",") {
 		if strings.TrimSpace(pair) == "" {

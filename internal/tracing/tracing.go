@@ -77,7 +77,7 @@ func New(cfg *Settings, log *zap.Logger) (*Tracer, error) {
 	t.stopping, t.stop = context.WithCancel(context.Background())
 	if err := t.client.Start(t.stopping); err != nil {
 		t.stop()
-		return nil, cfg.failure("the exporter of traces", err)
+		return nil, cfg.exporterError("the exporter of traces", err)
 	}
 	log.Info("tracing", zap.String("endpoint", cfg.endpoint.Host), zap.String("protocol", cfg.protocol), zap.Bool("encrypted", !cfg.insecure))
 	go t.run() // ended by Close
@@ -106,7 +106,7 @@ func (t *Tracer) Begin(h http.Header) *Request {
 	if t == nil {
 		return nil
 	}
-	return begin(h, t.cfg.sampler)
+	return beginRequest(h, t.cfg.sampler)
 }
 
 // End sends the spans of a request that has ended, some time later. It does not wait: where there is no room they are
@@ -114,17 +114,17 @@ func (t *Tracer) Begin(h http.Header) *Request {
 func (t *Tracer) End(r *Request, story Story) {
 	n := story.Count()
 	if t.held.Add(int64(n)) > int64(t.cfg.queue) {
-		t.drop(n)
+		t.dropSpans(n)
 		return
 	}
 	select {
 	case t.queue <- ended{r, story, n}:
 	default:
-		t.drop(n)
+		t.dropSpans(n)
 	}
 }
 
-func (t *Tracer) drop(n int) {
+func (t *Tracer) dropSpans(n int) {
 	t.held.Add(-int64(n))
 	t.dropped.Add(uint64(n))
 }
@@ -157,7 +157,7 @@ func (t *Tracer) run() {
 	var batch []ended
 	spans := 0
 	send := func() {
-		t.export(batch, spans)
+		t.exportBatch(batch, spans)
 		clear(batch)
 		batch, spans = batch[:0], 0
 	}
@@ -189,8 +189,8 @@ func (t *Tracer) run() {
 	_ = t.client.Stop(t.stopping)
 }
 
-// export sends a batch.
-func (t *Tracer) export(batch []ended, count int) {
+// exportBatch sends a batch.
+func (t *Tracer) exportBatch(batch []ended, count int) {
 	if count == 0 {
 		return
 	}
@@ -200,9 +200,9 @@ func (t *Tracer) export(batch []ended, count int) {
 		return
 	}
 	for _, e := range batch {
-		t.encoding.add(e.request, e.story.Spans())
+		t.encoding.addSpans(e.request, e.story.Spans())
 	}
-	message := t.encoding.message(&tracepb.ResourceSpans{Resource: t.resource})
+	message := t.encoding.takeBatch(&tracepb.ResourceSpans{Resource: t.resource})
 	ctx, cancel := context.WithTimeout(t.stopping, t.cfg.timeout)
 	defer cancel()
 	err := t.client.UploadTraces(ctx, []*tracepb.ResourceSpans{message})
@@ -211,7 +211,7 @@ func (t *Tracer) export(batch []ended, count int) {
 		return
 	}
 	t.failed.Add(uint64(count))
-	t.lastFail = t.cfg.reason(err)
+	t.lastFail = t.cfg.redactError(err)
 	t.tell(time.Now())
 }
 

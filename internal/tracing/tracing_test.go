@@ -135,7 +135,7 @@ func TestContext(t *testing.T) {
 		"the most in state":  {http.Header{"Traceparent": {"00-" + id + "-" + parent + "-01"}, "Tracestate": {many(32)}}, true, true, many(32)},
 		"state with newline": {http.Header{"Traceparent": {"00-" + id + "-" + parent + "-01"}, "Tracestate": {"k=v\nx"}}, true, true, ""},
 	} {
-		r := begin(c.h, read(t, "localhost:4317", nil).sampler)
+		r := beginRequest(c.h, read(t, "localhost:4317", nil).sampler)
 		if (r != nil) != c.sampled {
 			t.Errorf("%s: sampled is %v", name, r != nil)
 		}
@@ -170,7 +170,7 @@ func TestSamplers(t *testing.T) {
 	} {
 		s := read(t, "localhost:4317", map[string]string{"OTEL_TRACES_SAMPLER": name, "OTEL_TRACES_SAMPLER_ARG": "0"})
 		for i, h := range []http.Header{{}, {"Traceparent": {sampled}}, {"Traceparent": {not}}} {
-			if got := begin(h, s.sampler) != nil; got != want[i] {
+			if got := beginRequest(h, s.sampler) != nil; got != want[i] {
 				t.Errorf("%s, %d: %v", name, i, got)
 			}
 		}

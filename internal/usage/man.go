@@ -26,14 +26,14 @@ type Page struct {
 // Manual is the manual of a program: the page of all, one of each of its commands, and that of the configuration's file.
 func Manual(root *cobra.Command, version string, codes []ExitCode) []Page {
 	pages := []Page{overview(root, version, codes)}
-	for _, c := range listed(root) {
+	for _, c := range listedCommands(root) {
 		pages = append(pages, commandPage(c, version))
 	}
 	return append(pages, filePage(version))
 }
 
-// listed are the commands below c that have something to say.
-func listed(c *cobra.Command) (list []*cobra.Command) {
+// listedCommands are the commands below c that have something to say.
+func listedCommands(c *cobra.Command) (list []*cobra.Command) {
 	for _, member := range c.Commands() {
 		if !member.Hidden && member.Name() != "help" {
 			list = append(list, member)
@@ -43,65 +43,65 @@ func listed(c *cobra.Command) (list []*cobra.Command) {
 }
 
 func overview(root *cobra.Command, version string, codes []ExitCode) Page {
-	m := begin("prefillonly", "1", version, root.Short)
-	m.section("SYNOPSIS", "prefillonly COMMAND [ARGUMENTS]")
-	m.section("DESCRIPTION", root.Long)
-	m.section("COMMANDS", "Each has a page of its own.")
-	for _, c := range listed(root) {
+	m := newManual("prefillonly", "1", version, root.Short)
+	m.writeSection("SYNOPSIS", "prefillonly COMMAND [ARGUMENTS]")
+	m.writeSection("DESCRIPTION", root.Long)
+	m.writeSection("COMMANDS", "Each has a page of its own.")
+	for _, c := range listedCommands(root) {
 		m.item(pageName(c)+"(1)", c.Short)
 	}
-	m.section("FILES", "")
+	m.writeSection("FILES", "")
 	m.item("/etc/prefillonly/prefillonly.yaml", "parameters of the service, see prefillonly.yaml(5)")
 	m.item("/etc/default/prefillonly", "variables of the service: keys and tokens")
-	m.section("EXIT STATUS", "")
+	m.writeSection("EXIT STATUS", "")
 	for _, e := range codes {
 		m.item(fmt.Sprint(e.Code), e.Means)
 	}
-	m.examples(root.Example)
-	m.section("SEE ALSO", "prefillonly.yaml(5), prefillonly-serve(1)")
-	return m.page()
+	m.writeExamples(root.Example)
+	m.writeSection("SEE ALSO", "prefillonly.yaml(5), prefillonly-serve(1)")
+	return m.toPage()
 }
 
 // commandPage describes a command and those below it.
 func commandPage(c *cobra.Command, version string) Page {
-	m := begin(pageName(c), "1", version, c.Short)
-	m.section("SYNOPSIS", "")
-	for _, part := range append([]*cobra.Command{c}, listed(c)...) {
+	m := newManual(pageName(c), "1", version, c.Short)
+	m.writeSection("SYNOPSIS", "")
+	for _, part := range append([]*cobra.Command{c}, listedCommands(c)...) {
 		m.item(synopsis(part), part.Short)
 	}
-	m.section("DESCRIPTION", about(c))
-	if parameters(c) {
+	m.writeSection("DESCRIPTION", aboutText(c))
+	if hasParams(c) {
 		m.text.WriteString(".PP\n" + Roff("Every parameter is also a variable (PREFILLONLY_MAX_MODEL_LEN) and a key of the file of --config (max-model-len), which PREFILLONLY_CONFIG names too. Flags win over variables, these over the file.") + "\n")
 	}
-	m.flags("OPTIONS", c)
-	for _, member := range listed(c) {
-		m.section(strings.ToUpper(member.Name()), about(member))
-		m.flags("", member)
-		m.literal(member.Example)
+	m.writeFlags("OPTIONS", c)
+	for _, member := range listedCommands(c) {
+		m.writeSection(strings.ToUpper(member.Name()), aboutText(member))
+		m.writeFlags("", member)
+		m.writeLiteral(member.Example)
 	}
-	m.examples(c.Example)
-	m.section("SEE ALSO", "prefillonly(1), prefillonly.yaml(5)")
-	return m.page()
+	m.writeExamples(c.Example)
+	m.writeSection("SEE ALSO", "prefillonly(1), prefillonly.yaml(5)")
+	return m.toPage()
 }
 
 // filePage describes the keys of the file of --config.
 func filePage(version string) Page {
-	m := begin("prefillonly.yaml", "5", version, "parameters of a server")
-	m.section("DESCRIPTION", "A YAML file of keys and values that --config or PREFILLONLY_CONFIG names. Each key is also a flag of prefillonly-serve(1), and a variable: max-model-len is PREFILLONLY_MAX_MODEL_LEN. Flags win over variables, these over the file, and that over the defaults. An unknown key, or one that is given twice, is an error. `prefillonly config check` reads a file as serve would.")
+	m := newManual("prefillonly.yaml", "5", version, "parameters of a server")
+	m.writeSection("DESCRIPTION", "A YAML file of keys and values that --config or PREFILLONLY_CONFIG names. Each key is also a flag of prefillonly-serve(1), and a variable: max-model-len is PREFILLONLY_MAX_MODEL_LEN. Flags win over variables, these over the file, and that over the defaults. An unknown key, or one that is given twice, is an error. `prefillonly config check` reads a file as serve would.")
 	for _, g := range config.Groups {
-		m.group(g, strings.ToUpper(string(g)), func(*config.Param) bool { return true }, func(p *config.Param) string { return p.Name + ": " + cmp.Or(p.Value, "true|false") })
+		m.writeGroup(g, strings.ToUpper(string(g)), func(*config.Param) bool { return true }, func(p *config.Param) string { return p.Name + ": " + cmp.Or(p.Value, "true|false") })
 	}
-	m.examples("  model: /srv/models/Qwen2.5-0.5B-Instruct\n  host: 0.0.0.0\n  api-key-file: /etc/prefillonly/api-keys")
-	m.section("SEE ALSO", "prefillonly-serve(1), prefillonly-config(1)")
-	return m.page()
+	m.writeExamples("  model: /srv/models/Qwen2.5-0.5B-Instruct\n  host: 0.0.0.0\n  api-key-file: /etc/prefillonly/api-keys")
+	m.writeSection("SEE ALSO", "prefillonly-serve(1), prefillonly-config(1)")
+	return m.toPage()
 }
 
-func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
-func synopsis(c *cobra.Command) string { return strings.TrimSuffix(c.UseLine(), " [flags]") }
-func about(c *cobra.Command) string    { return cmp.Or(c.Long, c.Short+".") }
+func pageName(c *cobra.Command) string  { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+func synopsis(c *cobra.Command) string  { return strings.TrimSuffix(c.UseLine(), " [flags]") }
+func aboutText(c *cobra.Command) string { return cmp.Or(c.Long, c.Short+".") }
 
-// parameters says whether the command takes any of the table's.
-func parameters(c *cobra.Command) (any bool) {
+// hasParams says whether the command takes any of the table's.
+func hasParams(c *cobra.Command) (any bool) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { any = any || config.Find(f.Name) != nil })
 	return any
 }
@@ -112,17 +112,17 @@ type manual struct {
 	text strings.Builder
 }
 
-func begin(name, section, version, short string) *manual {
+func newManual(name, section, version, short string) *manual {
 	m := &manual{file: name + "." + section}
 	fmt.Fprintf(&m.text, ".TH %s %s \"\" \"prefillonly %s\"\n", strings.ToUpper(Roff(name)), section, Roff(version))
-	m.section("NAME", "")
+	m.writeSection("NAME", "")
 	m.text.WriteString(Roff(name) + " \\- " + Roff(strings.TrimSuffix(short, ".")) + "\n")
 	return m
 }
 
-func (m *manual) page() Page { return Page{m.file, m.text.String()} }
+func (m *manual) toPage() Page { return Page{m.file, m.text.String()} }
 
-func (m *manual) section(name, text string) {
+func (m *manual) writeSection(name, text string) {
 	fmt.Fprintf(&m.text, ".SH %s\n", Roff(name))
 	if text != "" {
 		m.text.WriteString(Roff(text) + "\n")
@@ -134,23 +134,23 @@ func (m *manual) item(term, text string) {
 	fmt.Fprintf(&m.text, ".TP\n.B %s\n%s\n", Roff(term), Roff(text))
 }
 
-func (m *manual) examples(text string) {
+func (m *manual) writeExamples(text string) {
 	if text != "" {
-		m.section("EXAMPLES", "")
-		m.literal(text)
+		m.writeSection("EXAMPLES", "")
+		m.writeLiteral(text)
 	}
 }
 
-func (m *manual) literal(text string) {
+func (m *manual) writeLiteral(text string) {
 	if text != "" {
 		m.text.WriteString(".PP\n.nf\n" + Roff(text) + "\n.fi\n")
 	}
 }
 
-// flags are those that the command alone has, then its parameters by group.
-func (m *manual) flags(header string, c *cobra.Command) {
+// writeFlags are those that the command alone has, then its parameters by group.
+func (m *manual) writeFlags(header string, c *cobra.Command) {
 	if header != "" {
-		m.section(header, "")
+		m.writeSection(header, "")
 	}
 	ownFlags(c).VisitAll(func(f *pflag.Flag) {
 		value, usage := pflag.UnquoteUsage(f)
@@ -160,12 +160,12 @@ func (m *manual) flags(header string, c *cobra.Command) {
 		m.item(strings.TrimSpace("--"+f.Name+" "+value), usage)
 	})
 	for _, g := range config.Groups {
-		m.group(g, "", func(p *config.Param) bool { return p.Secret && parameters(c) || c.Flags().Lookup(p.Name) != nil }, (*config.Param).Title)
+		m.writeGroup(g, "", func(p *config.Param) bool { return p.Secret && hasParams(c) || c.Flags().Lookup(p.Name) != nil }, (*config.Param).Title)
 	}
 }
 
-// group lists the parameters of a group that some are meant of, under a section's name or else a heading.
-func (m *manual) group(g config.Group, section string, meant func(*config.Param) bool, title func(*config.Param) string) {
+// writeGroup lists the parameters of a group that some are meant of, under a section's name or else a heading.
+func (m *manual) writeGroup(g config.Group, section string, meant func(*config.Param) bool, title func(*config.Param) string) {
 	header := fmt.Sprintf(".SS %s\n", Roff(string(g)))
 	if section != "" {
 		header = fmt.Sprintf(".SH %s\n", Roff(section))
@@ -177,7 +177,7 @@ func (m *manual) group(g config.Group, section string, meant func(*config.Param)
 			continue
 		}
 		m.text.WriteString(header)
-		m.item(title(p), meaning(p))
+		m.item(title(p), paramMeaning(p))
 		header, any = "", true
 	}
 	if g != config.GroupModel || !any {

@@ -22,7 +22,7 @@ func parametersHelp(roles config.Role, topic string) string {
 			}
 			b.WriteString(header)
 			header = ""
-			b.WriteString(helpItem(p.Title(), meaning(p)))
+			b.WriteString(helpItem(p.Title(), paramMeaning(p)))
 		}
 		if header == "" {
 			b.WriteString("\n")
@@ -59,8 +59,8 @@ func isAbout(p *config.Param, topic string) bool {
 	return strings.Contains(strings.ToLower(string(p.Group)+" "+p.Name+" "+p.Help), topic)
 }
 
-// meaning is what the parameter means, and its default.
-func meaning(p *config.Param) string {
+// paramMeaning is what the parameter means, and its default.
+func paramMeaning(p *config.Param) string {
 	if standard := p.Default(); standard != "" && p.Value != "" && standard != "0" {
 		return p.Help + " (default " + standard + ")"
 	}

@@ -27,7 +27,7 @@ func (v *Vitals) Loading(model string, done, total int64) {
 	}
 	v.loaded.Store(done)
 	v.toLoad.Store(total)
-	v.loading.note(now, done, total)
+	v.loading.noteProgress(now, done, total)
 	if done >= total && total > 0 {
 		v.endLoading()
 	}
@@ -54,14 +54,14 @@ type loading struct {
 	bar         *progressbar.ProgressBar
 }
 
-func (l *loading) note(now time.Time, done, total int64) {
+func (l *loading) noteProgress(now time.Time, done, total int64) {
 	l.done = done
 	elapsed := now.Sub(l.start)
 	if elapsed < quietLoading || total == 0 {
 		return
 	}
 	if l.v.screen != nil {
-		l.draw(done, total)
+		l.drawBar(done, total)
 		return
 	}
 	if now.Sub(l.told) < loadingEvery {
@@ -70,12 +70,12 @@ func (l *loading) note(now time.Time, done, total int64) {
 	l.told = now
 	rate := max(1, float64(done-l.from)/elapsed.Seconds())
 	left := time.Duration(float64(total-done) / rate * float64(time.Second))
-	l.v.log.Info("loading", zap.String("model", l.model), zap.String("read", gigabytes(done)), zap.String("of", gigabytes(total)),
-		zap.String("rate", gigabytes(int64(rate))+"/s"), zap.Duration("left", left.Round(time.Second)))
+	l.v.log.Info("loading", zap.String("model", l.model), zap.String("read", formatBytes(done)), zap.String("of", formatBytes(total)),
+		zap.String("rate", formatBytes(int64(rate))+"/s"), zap.Duration("left", left.Round(time.Second)))
 }
 
-// draw shows the bar; the terminal may be gone, loading goes on.
-func (l *loading) draw(done, total int64) {
+// drawBar shows the bar; the terminal may be gone, loading goes on.
+func (l *loading) drawBar(done, total int64) {
 	if l.bar == nil {
 		l.bar = newBar(l.v.screen, l.model, total)
 	}
@@ -88,5 +88,5 @@ func newBar(screen io.Writer, model string, total int64) *progressbar.ProgressBa
 		progressbar.OptionFullWidth(), progressbar.OptionThrottle(100*time.Millisecond))
 }
 
-// gigabytes is an amount as disks count it.
-func gigabytes(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
+// formatBytes is an amount as disks count it.
+func formatBytes(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }

@@ -29,7 +29,7 @@ func FuzzAssemble(f *testing.F) {
 			}
 			p.Code, registers = append(p.Code, in), append(registers, value)
 		}
-		a, err := assemble(p, int(seed%2))
+		a, err := assembleProgram(p, int(seed%2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestAssembleReusesSlots(t *testing.T) {
 	for i := range 1000 {
 		p.Code = append(p.Code, kernels.Instruction{Op: kernels.Add, A: 0, B: 1 + i})
 	}
-	a, err := assemble(p, 0)
+	a, err := assembleProgram(p, 0)
 	if err != nil || a.slots != 2 {
 		t.Errorf("%d slots, want 2 (%v)", a.slots, err)
 	}
@@ -69,7 +69,7 @@ func TestAssembleReusesSlots(t *testing.T) {
 func TestBiased(t *testing.T) {
 	add, mul := kernels.Add, kernels.Mul
 	then := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: mul, A: 0, B: 1}, {Op: add, A: 2, B: 0}}, Also: []int{0, 1, 2}}
-	got := biased(then)
+	got := withBiasAdded(then)
 	want := &kernels.Program{Operands: 3, Code: []kernels.Instruction{{Op: add, A: 0, B: 1}, {Op: mul, A: 3, B: 2, C: 3}, {Op: add, A: 4, B: 3, C: 3}}, Also: []int{3, 2, 4}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -12,8 +12,8 @@ const (
 	maxHeadDim    = 256
 )
 
-// fits says whether a segment's blocks reach its last position.
-func (b *Backend) fits(s kernels.Segment, blockTokens int) bool {
+// fitsBlocks says whether a segment's blocks reach its last position.
+func (b *Backend) fitsBlocks(s kernels.Segment, blockTokens int) bool {
 	if s.Pos < 0 || s.Pos+s.Rows > len(s.Blocks)*blockTokens {
 		b.fail("positions %d to %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, len(s.Blocks), blockTokens)
 		return false
@@ -32,7 +32,7 @@ func (b *Backend) uploadTables(segs []kernels.Segment, blockTokens int) (t launc
 	var raw, addresses []byte
 	table := 0
 	for _, s := range segs {
-		if !b.fits(s, blockTokens) {
+		if !b.fitsBlocks(s, blockTokens) {
 			return t, false
 		}
 		for _, v := range [...]int{t.entries, s.Row, s.Pos, table} {
@@ -48,7 +48,7 @@ func (b *Backend) uploadTables(segs []kernels.Segment, blockTokens int) (t launc
 		return t, false
 	}
 	t.segments = len(segs)
-	t.segmentAt = b.tables.take(b, int64(len(raw)+len(addresses)))
+	t.segmentAt = b.tables.allocBytes(b, int64(len(raw)+len(addresses)))
 	if t.segmentAt == 0 {
 		return t, false
 	}
@@ -76,7 +76,7 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	b.device.Launch("pf_store_kv", [2]int{t.entries, h.Q + 2*h.KV}, 32,
 		uint64(at(qkv)), uint64(qkv.Stride), uint64(t.segmentAt), uint64(t.segments), uint64(t.tableAt),
 		uint64(angles.cos.(*buffer).at), uint64(angles.sin.(*buffer).at), vectorArg(spec.QNorm), vectorArg(spec.KNorm),
-		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), word(spec.Eps))
+		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), floatArg(spec.Eps))
 }
 
 // vectorArg is a vector's address, or 0 for none.
@@ -95,7 +95,7 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 		b.fail("head dimension %d exceeds %d", h.Dim, maxHeadDim)
 		return
 	}
-	if b.paged(dst, qkv, spec, blockTokens, segs) || b.flash(dst, qkv, spec, blockTokens, segs) {
+	if b.pagedAttention(dst, qkv, spec, blockTokens, segs) || b.flashAttention(dst, qkv, spec, blockTokens, segs) {
 		return
 	}
 	t, ok := b.uploadTables(segs, blockTokens)
@@ -104,5 +104,5 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 	}
 	b.device.Launch("pf_attention", [2]int{t.entries, h.Q}, attentionKeys,
 		uint64(at(dst)), uint64(dst.Stride), uint64(at(qkv)), uint64(qkv.Stride), uint64(t.segmentAt), uint64(t.segments), uint64(t.tableAt),
-		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), word(spec.Scale), uint64(spec.Window))
+		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), floatArg(spec.Scale), uint64(spec.Window))
 }

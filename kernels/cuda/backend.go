@@ -52,10 +52,10 @@ func (b *Backend) Close() {
 func (b *Backend) release() {
 	b.endStream()
 	b.networkOperations.Close()
-	b.arena.free()
-	b.tables.free()
-	b.gathered.free()
-	b.widened.free()
+	b.arena.freeMemory()
+	b.tables.freeMemory()
+	b.gathered.freeMemory()
+	b.widened.freeWeights()
 }
 
 // Sync waits for the device.
@@ -144,10 +144,10 @@ type scratch struct {
 	bytes  int64
 }
 
-// take returns so many bytes, or 0 after a failure that it reports to b.
-func (s *scratch) take(b *Backend, bytes int64) Ptr {
+// allocBytes returns so many bytes, or 0 after a failure that it reports to b.
+func (s *scratch) allocBytes(b *Backend, bytes int64) Ptr {
 	if bytes > s.bytes {
-		s.free()
+		s.freeMemory()
 		base, err := s.device.Alloc(bytes)
 		if err != nil {
 			b.fail("scratch: %w", err)
@@ -158,12 +158,12 @@ func (s *scratch) take(b *Backend, bytes int64) Ptr {
 	return s.base
 }
 
-func (s *scratch) free() {
+func (s *scratch) freeMemory() {
 	if s.base != 0 {
 		s.device.Free(s.base)
 	}
 	s.base, s.bytes = 0, 0
 }
 
-// word is a kernel argument that is a float.
-func word(f float32) uint64 { return uint64(math.Float32bits(f)) }
+// floatArg is a kernel argument that is a float.
+func floatArg(f float32) uint64 { return uint64(math.Float32bits(f)) }

@@ -34,8 +34,8 @@ func (b *Backend) operandType(l *linear) kernels.DType {
 	return kernels.BF16
 }
 
-// operand is what stands on the left of a product: rows of codes with a scale each, or rows of bfloat16.
-type operand struct {
+// loadInstruction is what stands on the left of a product: rows of codes with a scale each, or rows of bfloat16.
+type loadInstruction struct {
 	typ    kernels.DType
 	at     Ptr
 	stride int
@@ -89,8 +89,8 @@ func (b *Backend) sumsBytes(l *linear, d result) int64 {
 }
 
 // place is the operand for l at an address.
-func (b *Backend) place(at Ptr, rows int, l *linear) operand {
-	o := operand{typ: b.operandType(l), at: at, stride: l.k}
+func (b *Backend) place(at Ptr, rows int, l *linear) loadInstruction {
+	o := loadInstruction{typ: b.operandType(l), at: at, stride: l.k}
 	if o.typ.Scaled() {
 		o.scales = at + Ptr(roundUp(int64(rowsOf(rows, o.typ))*int64(l.k)))
 	}
@@ -100,45 +100,45 @@ func (b *Backend) place(at Ptr, rows int, l *linear) operand {
 // roundUp makes a number of bytes a multiple of what memory is aligned to.
 func roundUp(bytes int64) int64 { return (bytes + 255) / 256 * 256 }
 
-// suffix ends the names of kernels that leave rows of such codes.
-func suffix(typ kernels.DType) string {
+// codesSuffix ends the names of kernels that leave rows of such codes.
+func codesSuffix(typ kernels.DType) string {
 	if typ == kernels.I8 {
 		return "_int8"
 	}
 	return "_fp8"
 }
 
-// quantise launches a kernel that leaves rows of codes at o.
-func (b *Backend) quantise(kernel string, rows int, o operand, args ...uint64) {
-	b.device.Launch(kernel+suffix(o.typ), [2]int{rows, 1}, block, append([]uint64{uint64(o.at), uint64(o.stride), uint64(o.scales)}, args...)...)
+// quantizeRows launches a kernel that leaves rows of codes at o.
+func (b *Backend) quantizeRows(kernel string, rows int, o loadInstruction, args ...uint64) {
+	b.device.Launch(kernel+codesSuffix(o.typ), [2]int{rows, 1}, block, append([]uint64{uint64(o.at), uint64(o.stride), uint64(o.scales)}, args...)...)
 }
 
 // operandOf is src itself, or its quantised rows at an address.
-func (b *Backend) operandOf(src kernels.Mat, l *linear, room Ptr) operand {
+func (b *Backend) operandOf(src kernels.Mat, l *linear, room Ptr) loadInstruction {
 	o := b.place(room, src.Rows, l)
 	if !o.typ.Scaled() {
-		return operand{typ: o.typ, at: at(src), stride: src.Stride}
+		return loadInstruction{typ: o.typ, at: at(src), stride: src.Stride}
 	}
-	b.quantise("pf_quantise", src.Rows, o, uint64(at(src)), uint64(src.Stride), uint64(l.in))
+	b.quantizeRows("pf_quantise", src.Rows, o, uint64(at(src)), uint64(src.Stride), uint64(l.in))
 	return o
 }
 
-// normed enqueues RMSNorm(x) as the operand for l.
-func (b *Backend) normed(x kernels.Mat, w kernels.Vector, eps float32, l *linear, room Ptr) operand {
+// normOperand enqueues RMSNorm(x) as the operand for l.
+func (b *Backend) normOperand(x kernels.Mat, w kernels.Vector, eps float32, l *linear, room Ptr) loadInstruction {
 	o := b.place(room, x.Rows, l)
 	if !o.typ.Scaled() {
-		b.norm(o.at, x, w, eps)
+		b.rmsNorm(o.at, x, w, eps)
 		return o
 	}
-	b.quantise("pf_rms_norm", x.Rows, o, uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), word(eps))
+	b.quantizeRows("pf_rms_norm", x.Rows, o, uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), floatArg(eps))
 	return o
 }
 
-// swiglu enqueues silu(gate) * up as the operand for down; rows of both are dense.
-func (b *Backend) swiglu(both kernels.Mat, down *linear, room Ptr) operand {
+// swigluOperand enqueues silu(gate) * up as the operand for down; rows of both are dense.
+func (b *Backend) swigluOperand(both kernels.Mat, down *linear, room Ptr) loadInstruction {
 	o := b.place(room, both.Rows, down)
 	if o.typ.Scaled() {
-		b.quantise("pf_swiglu", both.Rows, o, uint64(at(both)), uint64(down.in))
+		b.quantizeRows("pf_swiglu", both.Rows, o, uint64(at(both)), uint64(down.in))
 		return o
 	}
 	columns := max(1, down.in/8/block)
@@ -146,8 +146,8 @@ func (b *Backend) swiglu(both kernels.Mat, down *linear, room Ptr) operand {
 	return o
 }
 
-// product enqueues d = a l^T + bias, or d += ...; sums is room for sumsBytes.
-func (b *Backend) product(a operand, l *linear, d result, sums Ptr) {
+// enqueueProduct enqueues d = a l^T + bias, or d += ...; sums is room for sumsBytes.
+func (b *Backend) enqueueProduct(a loadInstruction, l *linear, d result, sums Ptr) {
 	if b.scalesLater(l, d) {
 		for _, piece := range l.pieces {
 			b.scaledProduct(a, piece, d, sums)
@@ -156,7 +156,7 @@ func (b *Backend) product(a operand, l *linear, d result, sums Ptr) {
 		return
 	}
 	g := Gemm{
-		M: d.Rows, N: l.out, K: l.in, Type: a.typ, A: a.at, AStride: a.stride, W: b.factor(l, a.typ),
+		M: d.Rows, N: l.out, K: l.in, Type: a.typ, A: a.at, AStride: a.stride, W: b.factorAddress(l, a.typ),
 		D: at(d.Mat), DStride: d.Stride, DType: d.Type, Accumulate: d.add,
 	}
 	if g.W == 0 {
@@ -175,8 +175,8 @@ func (b *Backend) product(a operand, l *linear, d result, sums Ptr) {
 }
 
 // scaledProduct is product in two steps: sums of products, and their scales, into the first columns of d.
-func (b *Backend) scaledProduct(a operand, l *linear, d result, sums Ptr) {
-	w := b.factor(l, a.typ)
+func (b *Backend) scaledProduct(a loadInstruction, l *linear, d result, sums Ptr) {
+	w := b.factorAddress(l, a.typ)
 	if w == 0 {
 		return
 	}
@@ -198,8 +198,8 @@ func (b *Backend) scaledProduct(a operand, l *linear, d result, sums Ptr) {
 		uint64(at(d.Mat)), uint64(d.Stride), uint64(sums)+uint64(4*l.before), uint64(l.n), uint64(a.scales), uint64(l.scalesPtr()), uint64(l.biasPtr()), uint64(l.out))
 }
 
-// factor is the address of l's weights to be multiplied with operands of a type, or 0 after a failure that it reports.
-func (b *Backend) factor(l *linear, typ kernels.DType) Ptr {
+// factorAddress is the address of l's weights to be multiplied with operands of a type, or 0 after a failure that it reports.
+func (b *Backend) factorAddress(l *linear, typ kernels.DType) Ptr {
 	if l.typ.Scaled() && !typ.Scaled() {
 		return b.widened.of(b, l)
 	}
@@ -219,7 +219,7 @@ func (w *widened) of(b *Backend, l *linear) Ptr {
 	}
 	w.held = nil
 	elements := l.in * l.out
-	at := w.take(b, 2*int64(elements))
+	at := w.allocBytes(b, 2*int64(elements))
 	if at == 0 {
 		return 0
 	}
@@ -233,7 +233,7 @@ func (w *widened) of(b *Backend, l *linear) Ptr {
 	return at
 }
 
-func (w *widened) free() {
+func (w *widened) freeWeights() {
 	w.held = nil
-	w.scratch.free()
+	w.scratch.freeMemory()
 }

@@ -46,12 +46,12 @@ func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.H
 	if err := kernels.CheckFilter(s, weight, bias); err != nil {
 		return nil, err
 	}
-	rows, err := expand(weight)
+	rows, err := expandToFloat32(weight)
 	if err != nil {
 		return nil, err
 	}
 	f := &filter{spec: s}
-	forward, backward := packed(s, rows)
+	forward, backward := packWeights(s, rows)
 	if f.forward, err = o.upload(forward); err == nil {
 		f.backward, err = o.upload(backward)
 	}
@@ -60,7 +60,7 @@ func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.H
 	}
 	if err == nil && len(bias.Data) != 0 {
 		var values []float32
-		if values, err = expand(bias); err == nil {
+		if values, err = expandToFloat32(bias); err == nil {
 			f.bias, err = o.upload(values)
 		}
 	}
@@ -71,8 +71,8 @@ func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.H
 	return f, nil
 }
 
-// packed orders weights [output][input of the group][tap] for both directions.
-func packed(s kernels.ConvSpec, rows []float32) (forward, backward []float32) {
+// packWeights orders weights [output][input of the group][tap] for both directions.
+func packWeights(s kernels.ConvSpec, rows []float32) (forward, backward []float32) {
 	in, out := s.In/s.Groups, s.Out/s.Groups
 	taps := s.Taps() / in
 	forward, backward = make([]float32, len(rows)), make([]float32, len(rows))
@@ -96,8 +96,8 @@ func channelsLast(s kernels.ConvSpec, rows []float32) []float32 {
 	return ordered
 }
 
-// expand reads a tensor as float32.
-func expand(t kernels.HostTensor) ([]float32, error) {
+// expandToFloat32 reads a tensor as float32.
+func expandToFloat32(t kernels.HostTensor) ([]float32, error) {
 	raw, values := make([]byte, len(t.Data)), make([]float32, t.Rows*t.Cols)
 	if err := t.ReadPart(raw, t.Data); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -109,12 +109,12 @@ func expand(t kernels.HostTensor) ([]float32, error) {
 func (o *networkOperations) upload(values []float32) (kernels.Buffer, error) {
 	b, err := o.device.Alloc(4 * int64(len(values)))
 	if err == nil {
-		o.device.Write(b, 0, floats(values))
+		o.device.Write(b, 0, float32Bytes(values))
 	}
 	return b, err
 }
 
-func floats(values []float32) []byte {
+func float32Bytes(values []float32) []byte {
 	raw := make([]byte, 0, 4*len(values))
 	for _, v := range values {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -134,14 +134,14 @@ func (o *networkOperations) own(f kernels.Filter) (*filter, bool) {
 	return own, ok
 }
 
-// words are pf_convolution.
-func (f *filter) words(w words, output, input kernels.Tensor, origin []int, weight kernels.Buffer) words {
-	w.image(output)
-	w.image(input)
+// convolutionWords are pf_convolution.
+func (f *filter) convolutionWords(w words, output, input kernels.Tensor, origin []int, weight kernels.Buffer) words {
+	w.addImage(output)
+	w.addImage(input)
 	w.window(f.spec.Kernel, f.spec.Strides, f.spec.Dilations, origin)
-	w.add(f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups)
-	w.held(weight)
-	w.held(f.bias)
+	w.addInts(f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups)
+	w.addBuffer(weight)
+	w.addBuffer(f.bias)
 	return w
 }
 
@@ -163,7 +163,7 @@ func (o *networkOperations) conv(own *filter, dst, src kernels.Tensor, origin []
 		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), mostElements))
 		return
 	}
-	w := own.words(o.words(), dst, src, origin, own.forward)
+	w := own.convolutionWords(o.words(), dst, src, origin, own.forward)
 	after := o.then(&w, dst, then, operands)
 	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
 	if after {
@@ -185,12 +185,12 @@ func (o *networkOperations) then(w *words, dst kernels.Tensor, then *kernels.Pro
 		w.noProgram()
 		return false
 	}
-	a, err := assemble(then, 1)
+	a, err := assembleProgram(then, 1)
 	if err != nil || a.slots > sharedSlots || len(then.Also) > 0 {
 		w.noProgram()
 		return true
 	}
-	t := merged(append([]kernels.Tensor{dst}, operands...)...)
+	t := mergeDims(append([]kernels.Tensor{dst}, operands...)...)
 	o.program(w, a, t[0].Shape, t[1:])
 	return false
 }
@@ -208,7 +208,7 @@ func (o *networkOperations) ConvBackward(dst, src kernels.Tensor, f kernels.Filt
 
 // backward launches a thread for each element of the input.
 func (o *networkOperations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
-	w := own.words(o.words(), src, dst, origin, own.backward)
+	w := own.convolutionWords(o.words(), src, dst, origin, own.backward)
 	w.noProgram()
 	o.launch("pf_conv_backward", dst.Elements(), w)
 }

@@ -60,7 +60,7 @@ func (b *Backend) AllocHost(bytes int64) (kernels.Buffer, error) {
 // Save enqueues a copy from the device to host memory, of what is computed by then.
 func (b *Backend) Save(c kernels.HostCopy) {
 	b.ordered = false
-	if p, ok := b.pieces(&c); ok {
+	if p, ok := b.copyPieces(&c); ok {
 		b.device.CopyOut(c.Host.(*hostBuffer).memory[c.HostOff:], c.Device.(*buffer).at+Ptr(c.DeviceOff), p)
 	}
 }
@@ -68,13 +68,13 @@ func (b *Backend) Save(c kernels.HostCopy) {
 // Load enqueues a copy from host memory to the device, where what is computed so far may still be
 // at work.
 func (b *Backend) Load(c kernels.HostCopy) {
-	if p, ok := b.pieces(&c); ok {
+	if p, ok := b.copyPieces(&c); ok {
 		b.device.CopyIn(c.Device.(*buffer).at+Ptr(c.DeviceOff), c.Host.(*hostBuffer).memory[c.HostOff:], p)
 	}
 }
 
-// pieces checks a copy, and orders the first one since the last Sync or Await behind what is computed.
-func (b *Backend) pieces(c *kernels.HostCopy) (Pieces, bool) {
+// copyPieces checks a copy, and orders the first one since the last Sync or Await behind what is computed.
+func (b *Backend) copyPieces(c *kernels.HostCopy) (Pieces, bool) {
 	span := int64(c.Count-1)*c.Stride + c.Bytes
 	if c.Count < 1 || c.Bytes < 1 || c.Stride < c.Bytes || c.DeviceOff < 0 || c.HostOff < 0 ||
 		c.DeviceOff+span > c.Device.Bytes() || c.HostOff+span > c.Host.Bytes() {

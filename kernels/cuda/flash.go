@@ -2,9 +2,9 @@ package cuda
 
 import "github.com/prefillonly/prefillonly/kernels"
 
-// flash runs the device's template if it covers the shape, and says whether it does. That depends on
+// flashAttention runs the device's template if it covers the shape, and says whether it does. That depends on
 // the shape of the matrices alone and not on the rows, so that a row's bits do not either.
-func (b *Backend) flash(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
+func (b *Backend) flashAttention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
 	h := spec.Heads
 	f := Flash{QStride: qkv.Stride, OStride: dst.Stride, KeyStride: h.Dim, Heads: h, Scale: spec.Scale}
 	if spec.Window > 0 || !b.device.Covers(f) {
@@ -20,7 +20,7 @@ func (b *Backend) flash(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockT
 	}
 	f.HeadStride = capacity * h.Dim
 	plane := Ptr(2 * h.KV * f.HeadStride)
-	f.K = b.gathered.take(b, 2*int64(plane))
+	f.K = b.gathered.allocBytes(b, 2*int64(plane))
 	if f.K == 0 {
 		return true
 	}
@@ -30,7 +30,7 @@ func (b *Backend) flash(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockT
 	for _, s := range segs {
 		if s.Rows > 0 {
 			wanted := s.Blocks[:blocksOf(s, blockTokens)]
-			b.gather(f.K, table, sameBlocks(held, wanted), len(wanted), capacity, blockTokens, h)
+			b.gatherBlocks(f.K, table, sameBlocks(held, wanted), len(wanted), capacity, blockTokens, h)
 			held = wanted
 			f.Q, f.O = at(qkv.Slice(s.Row, s.Row+s.Rows)), at(dst.Slice(s.Row, s.Row+s.Rows))
 			f.Rows, f.Keys = s.Rows, s.Pos+s.Rows
@@ -56,8 +56,8 @@ func sameBlocks(a, b []kernels.KVBlock) int {
 	return n
 }
 
-// gather enqueues the copy of blocks [from, to) of the table.
-func (b *Backend) gather(dst, table Ptr, from, to, capacity, blockTokens int, h kernels.Heads) {
+// gatherBlocks enqueues the copy of blocks [from, to) of the table.
+func (b *Backend) gatherBlocks(dst, table Ptr, from, to, capacity, blockTokens int, h kernels.Heads) {
 	if from < to {
 		b.device.Launch("pf_gather_kv", [2]int{to - from, 2 * h.KV}, block,
 			uint64(dst), uint64(table), uint64(from), uint64(capacity), uint64(blockTokens), uint64(h.Dim))

@@ -43,19 +43,19 @@ type task struct {
 
 // newTask is a task without a plan, for this geometry.
 func newTask(k convolutions.Kind, input, output kernels.Tensor, dims [2]dimension) (*task, convolutions.Geometry) {
-	t := &task{fused: k, dims: dims, input: parts(input, dims, inputOf), output: parts(output, dims, outputOf)}
+	t := &task{fused: k, dims: dims, input: sliceSpatialDims(input, dims, inputOf), output: sliceSpatialDims(output, dims, outputOf)}
 	for i := range dims {
-		t.uneven = !dims[i].even() || t.uneven
+		t.uneven = !dims[i].evenOutPadding() || t.uneven
 	}
 	if !t.uneven {
-		return t, geometry(t.input, t.output, dims)
+		return t, convGeometry(t.input, t.output, dims)
 	}
-	all, _ := padded(t.input, t.dims)
-	return t, geometry(all, t.output, [2]dimension{})
+	all, _ := paddedTensor(t.input, t.dims)
+	return t, convGeometry(all, t.output, [2]dimension{})
 }
 
-// whole says whether all of a tensor takes part.
-func (d dimension) whole(of [2]int, size int) bool { return of[0] == 0 && of[1] == size }
+// isWhole says whether all of a tensor takes part.
+func (d dimension) isWhole(of [2]int, size int) bool { return of[0] == 0 && of[1] == size }
 
 // plan is the task of a call, if the library computes it: for the kind with what may be fused, or else for the
 // convolution alone.
@@ -69,7 +69,7 @@ func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin
 	if !ok || !some {
 		return nil, false
 	}
-	for _, fused := range candidates(k, f.bias != nil, then) {
+	for _, fused := range candidateKinds(k, f.bias != nil, then) {
 		if !l.Covers(fused, func() error { return o.try(l, fused) }) {
 			continue
 		}
@@ -81,8 +81,8 @@ func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin
 	return nil, false
 }
 
-// candidates are the kinds that compute a call, the one that fuses most first.
-func candidates(k convolutions.Kind, bias bool, then *kernels.Program) []convolutions.Kind {
+// candidateKinds are the kinds that compute a call, the one that fuses most first.
+func candidateKinds(k convolutions.Kind, bias bool, then *kernels.Program) []convolutions.Kind {
 	if fused := k; bias && k.Fuses() && (then == nil || isReLU(then)) {
 		fused.Bias, fused.ReLU = true, then != nil
 		return []convolutions.Kind{fused, k}
@@ -106,7 +106,7 @@ func (o *networkOperations) run(f *filter, t *task) bool {
 	if !t.uneven {
 		return !o.refused(t.plan.Run(input, rows, output, bias))
 	}
-	all, inner := padded(t.input, t.dims)
+	all, inner := paddedTensor(t.input, t.dims)
 	at := o.device.Scratch(4 * int64(all.Elements()))
 	if at == 0 {
 		return false
@@ -135,7 +135,7 @@ func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, or
 		return false
 	}
 	for i, d := range t.dims {
-		if at := i + len(origin) - 2; at >= 0 && !d.whole(d.output, dst.Shape[at+1]) { // outputs of no tap: bias and program alone
+		if at := i + len(origin) - 2; at >= 0 && !d.isWhole(d.output, dst.Shape[at+1]) { // outputs of no tap: bias and program alone
 			o.conv(f, dst, src, origin, then, operands)
 			break
 		}
@@ -145,7 +145,7 @@ func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, or
 	}
 	inner := make([]kernels.Tensor, len(operands))
 	for i, v := range operands {
-		inner[i] = parts(v, t.dims, outputOf)
+		inner[i] = sliceSpatialDims(v, t.dims, outputOf)
 	}
 	o.finish(t.output, f.bias, then, inner)
 	return true
@@ -160,7 +160,7 @@ func (o *networkOperations) finish(dst kernels.Tensor, bias kernels.Buffer, then
 	if bias != nil {
 		channels := kernels.Tensor{Buf: bias, Shape: dst.Shape, Stride: make([]int, len(dst.Shape))}
 		channels.Stride[len(dst.Shape)-1] = 1
-		given, p = append(given, channels), biased(then)
+		given, p = append(given, channels), withBiasAdded(then)
 		also = p.Also
 	}
 	read := p.Operands - len(given)
@@ -171,9 +171,9 @@ func (o *networkOperations) finish(dst kernels.Tensor, bias kernels.Buffer, then
 	o.mapTo(dst, p, given)
 }
 
-// biased is a program that adds operand 1 to operand 0 and then computes as then does, if given, of that and of the
+// withBiasAdded is a program that adds operand 1 to operand 0 and then computes as then does, if given, of that and of the
 // operands that follow.
-func biased(then *kernels.Program) *kernels.Program {
+func withBiasAdded(then *kernels.Program) *kernels.Program {
 	p := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: kernels.Add, A: 0, B: 1}}}
 	if then == nil {
 		return p
@@ -208,7 +208,7 @@ func (o *networkOperations) backwardByLibrary(f *filter, dst, src kernels.Tensor
 		return false
 	}
 	for i, d := range t.dims {
-		if at := i + len(origin) - 2; at >= 0 && !d.whole(d.input, dst.Shape[at+1]) { // inputs that are no tap
+		if at := i + len(origin) - 2; at >= 0 && !d.isWhole(d.input, dst.Shape[at+1]) { // inputs that are no tap
 			o.mapTo(dst, zeros, nil)
 			break
 		}

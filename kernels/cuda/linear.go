@@ -25,19 +25,19 @@ func (l *linear) Out() int { return l.out }
 
 func (l *linear) Bytes() int64 {
 	n := int64(0)
-	for _, m := range l.buffers() {
+	for _, m := range l.heldBuffers() {
 		n += m.Bytes()
 	}
 	return n
 }
 
 func (l *linear) Free() {
-	for _, m := range l.buffers() {
+	for _, m := range l.heldBuffers() {
 		m.Free()
 	}
 }
 
-func (l *linear) buffers() []kernels.Buffer {
+func (l *linear) heldBuffers() []kernels.Buffer {
 	return slices.DeleteFunc([]kernels.Buffer{l.weights, l.scales, l.bias}, func(m kernels.Buffer) bool { return m == nil })
 }
 
@@ -61,22 +61,22 @@ func newLinear(parts []kernels.HostTensor) *linear {
 	for _, p := range parts {
 		l.out += p.Rows
 	}
-	l.k, l.n = multipleOf(l.in, l.multiple()), multipleOf(l.out, l.multiple())
+	l.k, l.n = multipleOf(l.in, l.paddingMultiple()), multipleOf(l.out, l.paddingMultiple())
 	l.rows = l.n
 	return l
 }
 
-// multiple is what columns and rows of a product are filled up to.
-func (l *linear) multiple() int {
+// paddingMultiple is what columns and rows of a product are filled up to.
+func (l *linear) paddingMultiple() int {
 	if l.typ == kernels.I8 && !l.weightOnly {
 		return codesMultiple
 	}
 	return 1
 }
 
-// part is the view of rows [from, to), which ends with l and is not freed. For products it is filled up with the rows around
+// viewRows is the view of rows [from, to), which ends with l and is not freed. For products it is filled up with the rows around
 // it.
-func (l *linear) part(from, to int) *linear {
+func (l *linear) viewRows(from, to int) *linear {
 	view := func(m kernels.Buffer, size int) kernels.Buffer {
 		if m == nil {
 			return nil
@@ -87,14 +87,14 @@ func (l *linear) part(from, to int) *linear {
 	p := *l
 	p.weights, p.scales, p.bias = view(l.weights, l.k*heldSize(l.typ)), view(l.scales, 4), view(l.bias, 2)
 	p.out, p.rows = to-from, to-from
-	p.before = (l.before + from) % l.multiple()
-	p.n = multipleOf(p.before+p.out, l.multiple())
-	p.pieces = p.cut()
+	p.before = (l.before + from) % l.paddingMultiple()
+	p.n = multipleOf(p.before+p.out, l.paddingMultiple())
+	p.pieces = p.splitRows()
 	return &p
 }
 
-// cut is l in as many rows as sumsCols allows, evenly.
-func (l *linear) cut() []*linear {
+// splitRows is l in as many rows as sumsCols allows, evenly.
+func (l *linear) splitRows() []*linear {
 	count := (l.out + sumsCols - 1) / sumsCols
 	if count <= 1 {
 		return []*linear{l}
@@ -102,37 +102,37 @@ func (l *linear) cut() []*linear {
 	var pieces []*linear
 	width := multipleOf((l.out+count-1)/count, codesMultiple)
 	for from := 0; from < l.out; from += width {
-		pieces = append(pieces, l.part(from, min(from+width, l.out)))
+		pieces = append(pieces, l.viewRows(from, min(from+width, l.out)))
 	}
 	return pieces
 }
 
 // NewLinear stacks parts along their rows.
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
-	return b.layer(parts, bias, b.stackWeights)
+	return b.buildLinear(parts, bias, b.stackWeights)
 }
 
-// layer is a linear layer of parts, whose weights stack makes.
-func (b *Backend) layer(parts, bias []kernels.HostTensor, stack func(parts []kernels.HostTensor, l *linear) error) (kernels.Linear, error) {
+// buildLinear is a linear layer of parts, whose weights stack makes.
+func (b *Backend) buildLinear(parts, bias []kernels.HostTensor, stack func(parts []kernels.HostTensor, l *linear) error) (kernels.Linear, error) {
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%s: a linear layer of no parts", b.Name())
 	}
 	l := newLinear(parts)
-	if err := b.fill(l, parts, bias, stack); err != nil {
+	if err := b.fillLinear(l, parts, bias, stack); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// fill gives l its weights and bias, or frees it. What the device does not multiply is an error, so that no pass finds out.
-func (b *Backend) fill(l *linear, parts, bias []kernels.HostTensor, stack func(parts []kernels.HostTensor, l *linear) error) error {
+// fillLinear gives l its weights and bias, or frees it. What the device does not multiply is an error, so that no pass finds out.
+func (b *Backend) fillLinear(l *linear, parts, bias []kernels.HostTensor, stack func(parts []kernels.HostTensor, l *linear) error) error {
 	err := stack(parts, l)
 	if err == nil && len(bias) > 0 {
 		l.bias, err = b.stackBias(parts, bias, l.out)
 	}
 	if err == nil && l.typ.Scaled() {
-		l.pieces = l.cut()
-		if err = b.multiplied(l); err != nil {
+		l.pieces = l.splitRows()
+		if err = b.checkInt8Product(l); err != nil {
 			err = fmt.Errorf("%s: tensor %q is int8 for activations in int8, which are not multiplied here: %w", b.Name(), parts[0].Name, err)
 		}
 	}
@@ -153,7 +153,7 @@ func (b *Backend) stackWeights(parts []kernels.HostTensor, l *linear) error {
 		return b.stackCodes(parts, l)
 	}
 	var err error
-	l.weights, err = b.stack(parts, l.out*l.in)
+	l.weights, err = b.uploadStacked(parts, l.out*l.in)
 	return err
 }
 
@@ -166,8 +166,8 @@ func (b *Backend) allocCodes(l *linear) (err error) {
 	return err
 }
 
-// multiplied says why the device does not multiply l in int8, if that is what it is to do.
-func (b *Backend) multiplied(l *linear) error {
+// checkInt8Product says why the device does not multiply l in int8, if that is what it is to do.
+func (b *Backend) checkInt8Product(l *linear) error {
 	if b.operandType(l) != kernels.I8 {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (b *Backend) stackCodes(parts []kernels.HostTensor, l *linear) error {
 		if err != nil {
 			return err
 		}
-		n, err := b.upload(l.weights, codes, filled)
+		n, err := b.uploadTensor(l.weights, codes, filled)
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (b *Backend) stackBias(parts, bias []kernels.HostTensor, out int) (kernels.
 	}
 	var off int64
 	for i, part := range parts {
-		if _, err := b.upload(dst, off, bias[i]); err != nil {
+		if _, err := b.uploadTensor(dst, off, bias[i]); err != nil {
 			dst.Free()
 			return nil, err
 		}
@@ -254,8 +254,8 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 	return b.NewLinear([]kernels.HostTensor{gate, up}, nil)
 }
 
-// stack uploads the tensors one after the other as bfloat16; together they have elements values.
-func (b *Backend) stack(parts []kernels.HostTensor, elements int) (kernels.Buffer, error) {
+// uploadStacked uploads the tensors one after the other as bfloat16; together they have elements values.
+func (b *Backend) uploadStacked(parts []kernels.HostTensor, elements int) (kernels.Buffer, error) {
 	total := 0
 	for _, p := range parts {
 		if err := p.CheckUnquantized(); err != nil {
@@ -272,7 +272,7 @@ func (b *Backend) stack(parts []kernels.HostTensor, elements int) (kernels.Buffe
 	}
 	var off int64
 	for _, p := range parts {
-		n, err := b.upload(dst, off, p)
+		n, err := b.uploadTensor(dst, off, p)
 		if err != nil {
 			dst.Free()
 			return nil, err

@@ -34,9 +34,9 @@ type assembly struct {
 	slot  map[int]uint16 // of registers that are in one
 }
 
-// assemble gives registers slots; operands are loaded before they are first read, of which as many as are at hand
+// assembleProgram gives registers slots; operands are loaded before they are first read, of which as many as are at hand
 // come first and are not loaded: none or one.
-func assemble(p *kernels.Program, atHand int) (assembly, error) {
+func assembleProgram(p *kernels.Program, atHand int) (assembly, error) {
 	a := assembly{slot: map[int]uint16{}}
 	result := p.Operands + len(p.Code) - 1
 	last := map[int]int{result: len(p.Code)} // instruction that reads a register last
@@ -56,7 +56,7 @@ func assemble(p *kernels.Program, atHand int) (assembly, error) {
 		var from [3]uint16
 		for j, r := range reads {
 			if _, in := a.slot[r]; !in {
-				a.code = append(a.code, elementOperand(r, atHand, a.take(r)))
+				a.code = append(a.code, elementOperand(r, atHand, a.assignSlot(r)))
 			}
 			from[j] = a.slot[r]
 		}
@@ -66,7 +66,7 @@ func assemble(p *kernels.Program, atHand int) (assembly, error) {
 				delete(a.slot, r)
 			}
 		}
-		a.code = append(a.code, instruction{uint16(in.Op), a.take(to), from[0], from[1], from[2], math.Float32bits(in.X)})
+		a.code = append(a.code, instruction{uint16(in.Op), a.assignSlot(to), from[0], from[1], from[2], math.Float32bits(in.X)})
 		if a.slots > math.MaxUint16 {
 			return a, fmt.Errorf("a program needs more than %d numbers at a time", math.MaxUint16)
 		}
@@ -82,8 +82,8 @@ func elementOperand(register, atHand int, slot uint16) instruction {
 	return instruction{op: load, slot: slot, x: uint32(register - atHand)}
 }
 
-// take gives a register a slot.
-func (a *assembly) take(register int) uint16 {
+// assignSlot gives a register a slot.
+func (a *assembly) assignSlot(register int) uint16 {
 	if n := len(a.free); n > 0 {
 		a.slot[register] = a.free[n-1]
 		a.free = a.free[:n-1]
@@ -116,7 +116,7 @@ func (o *networkOperations) Map(dst kernels.Tensor, p *kernels.Program, operands
 // mapTo is Map of operands that fit.
 func (o *networkOperations) mapTo(dst kernels.Tensor, p *kernels.Program, operands []kernels.Tensor) {
 	elements := dst.Elements()
-	a, err := assemble(p, 0)
+	a, err := assembleProgram(p, 0)
 	if o.refused(err) || elements == 0 {
 		return
 	}
@@ -127,29 +127,29 @@ func (o *networkOperations) mapTo(dst kernels.Tensor, p *kernels.Program, operan
 			return
 		}
 	}
-	t := merged(append([]kernels.Tensor{dst}, operands...)...)
+	t := mergeDims(append([]kernels.Tensor{dst}, operands...)...)
 	w := o.words()
-	w.add(elements)
+	w.addInts(elements)
 	w.list = append(w.list, slots)
-	w.view(t[0])
+	w.addView(t[0])
 	o.program(&w, a, t[0].Shape, t[1:])
 	o.launchBlocks("pf_map", elements, blocks, w)
 }
 
 // program adds pf_program, of operands that are not at hand.
 func (o *networkOperations) program(w *words, a assembly, shape []int, operands []kernels.Tensor) {
-	o.tables.trim()
+	o.tables.trimToLimit()
 	w.list = append(w.list, o.tables.place(a.bytes()), uint64(len(a.code)))
-	w.places(shape)
+	w.addShape(shape)
 	for _, v := range operands[:min(len(operands), ownViews)] {
-		w.view(v)
+		w.addView(v)
 	}
 	for range ownViews - len(operands) {
-		w.add(make([]int, 1+kernels.MaxDims)...)
+		w.addInts(make([]int, 1+kernels.MaxDims)...)
 	}
 	more := words{device: o.device, err: w.err}
 	for _, v := range operands[min(len(operands), ownViews):] {
-		more.view(v)
+		more.addView(v)
 	}
 	var raw []byte
 	for _, n := range more.list {
@@ -160,5 +160,5 @@ func (o *networkOperations) program(w *words, a assembly, shape []int, operands 
 
 // noProgram adds pf_program that does nothing.
 func (w *words) noProgram() {
-	w.add(make([]int, 2+kernels.MaxDims+ownViews*(1+kernels.MaxDims)+1)...)
+	w.addInts(make([]int, 2+kernels.MaxDims+ownViews*(1+kernels.MaxDims)+1)...)
 }

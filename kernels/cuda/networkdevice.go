@@ -27,7 +27,7 @@ func (n ofNetworks) Address(b kernels.Buffer) (at uint64, ok bool) {
 	return uint64(m.at), true
 }
 
-func (n ofNetworks) Scratch(bytes int64) uint64 { return uint64(n.b.arena.take(n.b, bytes)) }
+func (n ofNetworks) Scratch(bytes int64) uint64 { return uint64(n.b.arena.allocBytes(n.b, bytes)) }
 
 func (n ofNetworks) Launch(kernel string, blocks, threads int, words []uint64) {
 	n.b.device.Launch(kernel, [2]int{blocks, 1}, threads, words...)

@@ -39,7 +39,7 @@ func newNetworkOperations(device networkDevice) *networkOperations {
 }
 
 // Close frees what the operations keep on the device.
-func (o *networkOperations) Close() { o.tables.free() }
+func (o *networkOperations) Close() { o.tables.freeBuffers() }
 
 // refused keeps the error of a call that does not fit.
 func (o *networkOperations) refused(err error) bool {
@@ -81,14 +81,14 @@ type words struct {
 
 func (o *networkOperations) words() words { return words{device: o.device} }
 
-func (w *words) add(numbers ...int) {
+func (w *words) addInts(numbers ...int) {
 	for _, n := range numbers {
 		w.list = append(w.list, uint64(n))
 	}
 }
 
-// address adds where a tensor's first element lies.
-func (w *words) address(t kernels.Tensor) {
+// addAddress adds where a tensor's first element lies.
+func (w *words) addAddress(t kernels.Tensor) {
 	at, ok := addressOf(w.device, t)
 	if !ok && w.err == nil {
 		w.err = fmt.Errorf("a tensor %v is not in this device's memory, or was freed", t.Shape)
@@ -105,8 +105,8 @@ func addressOf(device networkDevice, t kernels.Tensor) (uint64, bool) {
 	return at + uint64(t.Off), ok
 }
 
-// held adds where a buffer of this package lies; nil is 0.
-func (w *words) held(b kernels.Buffer) {
+// addBuffer adds where a buffer of this package lies; nil is 0.
+func (w *words) addBuffer(b kernels.Buffer) {
 	at := uint64(0)
 	if b != nil {
 		at, _ = w.device.Address(b)
@@ -114,55 +114,55 @@ func (w *words) held(b kernels.Buffer) {
 	w.list = append(w.list, at)
 }
 
-// three adds a figure of each of three dimensions, of which the first ones may lack and are missing then.
-func (w *words) three(figures []int, missing int) {
+// addThreeDims adds a figure of each of three dimensions, of which the first ones may lack and are missing then.
+func (w *words) addThreeDims(figures []int, missing int) {
 	for range 3 - len(figures) {
-		w.add(missing)
+		w.addInts(missing)
 	}
-	w.add(figures...)
+	w.addInts(figures...)
 }
 
-// image adds pf_image.
-func (w *words) image(t kernels.Tensor) {
+// addImage adds pf_image.
+func (w *words) addImage(t kernels.Tensor) {
 	spatial := len(t.Shape) - 2
-	w.address(t)
-	w.add(t.Shape[0])
-	w.three(t.Shape[1:spatial+1], 1)
-	w.add(t.Shape[spatial+1], t.Stride[0])
-	w.three(t.Stride[1:spatial+1], 0)
+	w.addAddress(t)
+	w.addInts(t.Shape[0])
+	w.addThreeDims(t.Shape[1:spatial+1], 1)
+	w.addInts(t.Shape[spatial+1], t.Stride[0])
+	w.addThreeDims(t.Stride[1:spatial+1], 0)
 }
 
 // window adds pf_window.
 func (w *words) window(kernel, strides, dilations, origin []int) {
-	w.three(kernel, 1)
-	w.three(strides, 1)
-	w.three(dilations, 1)
-	w.three(origin, 0)
+	w.addThreeDims(kernel, 1)
+	w.addThreeDims(strides, 1)
+	w.addThreeDims(dilations, 1)
+	w.addThreeDims(origin, 0)
 }
 
-// places adds a shape, with dimensions of 1 before it.
-func (w *words) places(shape []int) {
+// addShape adds a shape, with dimensions of 1 before it.
+func (w *words) addShape(shape []int) {
 	for range kernels.MaxDims - len(shape) {
-		w.add(1)
+		w.addInts(1)
 	}
-	w.add(shape...)
+	w.addInts(shape...)
 }
 
-// view adds pf_view.
-func (w *words) view(t kernels.Tensor) {
-	w.address(t)
-	w.strides(t.Stride)
+// addView adds pf_view.
+func (w *words) addView(t kernels.Tensor) {
+	w.addAddress(t)
+	w.addStrides(t.Stride)
 }
 
-func (w *words) strides(stride []int) {
+func (w *words) addStrides(stride []int) {
 	for range kernels.MaxDims - len(stride) {
-		w.add(0)
+		w.addInts(0)
 	}
-	w.add(stride...)
+	w.addInts(stride...)
 }
 
-// merged makes dimensions one that follow on one another in all tensors, which have one shape.
-func merged(tensors ...kernels.Tensor) []kernels.Tensor {
+// mergeDims makes dimensions one that follow on one another in all tensors, which have one shape.
+func mergeDims(tensors ...kernels.Tensor) []kernels.Tensor {
 	out := make([]kernels.Tensor, len(tensors))
 	for i, t := range tensors {
 		out[i] = kernels.Tensor{Buf: t.Buf, Off: t.Off}

@@ -54,34 +54,34 @@ func (b *Backend) rowsIn(t table, ids []uint32) (list Ptr, ok bool) {
 	for _, id := range ids {
 		raw = binary.LittleEndian.AppendUint32(raw, id)
 	}
-	if list = b.tables.take(b, int64(len(raw))); list == 0 {
+	if list = b.tables.allocBytes(b, int64(len(raw))); list == 0 {
 		return 0, false
 	}
 	b.device.Upload(list, raw)
 	return list, true
 }
 
-// norm enqueues dst = RMSNorm(x) into dense rows.
-func (b *Backend) norm(dst Ptr, x kernels.Mat, w kernels.Vector, eps float32) {
-	b.device.Launch("pf_rms_norm", [2]int{x.Rows, 1}, block, uint64(dst), uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), word(eps))
+// rmsNorm enqueues dst = RMSNorm(x) into dense rows.
+func (b *Backend) rmsNorm(dst Ptr, x kernels.Mat, w kernels.Vector, eps float32) {
+	b.device.Launch("pf_rms_norm", [2]int{x.Rows, 1}, block, uint64(dst), uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), floatArg(eps))
 }
 
 // NormLinear normalises into scratch and multiplies.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
 	m, d := l.(*linear), result{Mat: dst}
 	inBytes := b.operandBytes(x.Rows, m)
-	room := b.arena.take(b, inBytes+b.sumsBytes(m, d))
+	room := b.arena.allocBytes(b, inBytes+b.sumsBytes(m, d))
 	if room == 0 {
 		return
 	}
-	b.product(b.normed(x, w, eps, m, room), m, d, room+Ptr(inBytes))
+	b.enqueueProduct(b.normOperand(x, w, eps, m, room), m, d, room+Ptr(inBytes))
 }
 
 // AddLinear accumulates in the product's epilogue.
-func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) { b.multiply(x, src, l, true) }
+func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) { b.multiplyLinear(x, src, l, true) }
 
-// multiply sets x = src l^T + bias, or adds it.
-func (b *Backend) multiply(x, src kernels.Mat, l kernels.Linear, add bool) {
+// multiplyLinear sets x = src l^T + bias, or adds it.
+func (b *Backend) multiplyLinear(x, src kernels.Mat, l kernels.Linear, add bool) {
 	m, d := l.(*linear), result{x, add}
 	var inBytes int64
 	if b.operandType(m).Scaled() {
@@ -89,11 +89,11 @@ func (b *Backend) multiply(x, src kernels.Mat, l kernels.Linear, add bool) {
 	}
 	var room Ptr
 	if bytes := inBytes + b.sumsBytes(m, d); bytes > 0 {
-		if room = b.arena.take(b, bytes); room == 0 {
+		if room = b.arena.allocBytes(b, bytes); room == 0 {
 			return
 		}
 	}
-	b.product(b.operandOf(src, m, room), m, d, room+Ptr(inBytes))
+	b.enqueueProduct(b.operandOf(src, m, room), m, d, room+Ptr(inBytes))
 }
 
 // addBias adds to x the bias of a layer that has one: cuBLASLt's epilogue has none in bfloat16 for
@@ -114,15 +114,15 @@ func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, 
 	g, d, into := gated.(*linear), down.(*linear), result{dst, add}
 	both := result{Mat: kernels.Mat{Rows: x.Rows, Cols: g.out, Stride: g.out, Type: kernels.BF16}}
 	inBytes, bothBytes, hiddenBytes := b.operandBytes(x.Rows, g), roundUp(2*int64(x.Rows)*int64(g.out)), b.operandBytes(x.Rows, d)
-	room := b.arena.take(b, inBytes+bothBytes+hiddenBytes+max(b.sumsBytes(g, both), b.sumsBytes(d, into)))
+	room := b.arena.allocBytes(b, inBytes+bothBytes+hiddenBytes+max(b.sumsBytes(g, both), b.sumsBytes(d, into)))
 	if room == 0 {
 		return
 	}
 	both.Buf = &buffer{b.device, room + Ptr(inBytes), bothBytes}
 	hidden := room + Ptr(inBytes+bothBytes)
 	sums := hidden + Ptr(hiddenBytes)
-	b.product(b.normed(x, w, eps, g, room), g, both, sums)
-	b.product(b.swiglu(both.Mat, d, hidden), d, into, sums)
+	b.enqueueProduct(b.normOperand(x, w, eps, g, room), g, both, sums)
+	b.enqueueProduct(b.swigluOperand(both.Mat, d, hidden), d, into, sums)
 }
 
 // Logits multiplies by the whole table, or takes the dot products with the listed rows.
@@ -132,7 +132,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 		b.NormLinear(dst, x, w, eps, head.linear)
 		return
 	}
-	room := b.arena.take(b, b.operandBytes(x.Rows, head.linear))
+	room := b.arena.allocBytes(b, b.operandBytes(x.Rows, head.linear))
 	if room == 0 {
 		return
 	}
@@ -140,7 +140,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if !ok {
 		return
 	}
-	h := b.normed(x, w, eps, head.linear, room)
+	h := b.normOperand(x, w, eps, head.linear, room)
 	kernel, scales := "pf_label_logits", Ptr(0)
 	if head.typ.Scaled() {
 		kernel, scales = "pf_label_logits_int8", head.scalesPtr()

@@ -91,8 +91,8 @@ func runs(segs []kernels.Segment) [][]kernels.Segment {
 // largestBlock bounds the blocks that are numbered by their addresses: see Alignment.
 const largestBlock = 2 << 20
 
-// covers says whether blocks can be numbered and the device takes them in place.
-func (b *Backend) covers(p Paged) bool {
+// coversPaged says whether blocks can be numbered and the device takes them in place.
+func (b *Backend) coversPaged(p Paged) bool {
 	size := b.KVBlockBytes(p.Heads, p.BlockTokens)
 	return size <= largestBlock && size&(size-1) == 0 && b.device.CoversPaged(p)
 }
@@ -102,25 +102,25 @@ func (b *Backend) covers(p Paged) bool {
 // seconds.
 func (b *Backend) InPlace(spec kernels.AttentionSpec, blockTokens int) bool {
 	h := spec.Heads
-	return b.covers(Paged{Heads: h, Scale: spec.Scale, Window: spec.Window, QStride: h.QKVCols(), OStride: h.Q * h.Dim, BlockTokens: blockTokens})
+	return b.coversPaged(Paged{Heads: h, Scale: spec.Scale, Window: spec.Window, QStride: h.QKVCols(), OStride: h.Q * h.Dim, BlockTokens: blockTokens})
 }
 
-// paged runs attention over blocks in place if the device does that for the shape, and says whether
+// pagedAttention runs attention over blocks in place if the device does that for the shape, and says whether
 // it does. That depends on the shape of matrices and blocks alone, so that a row's bits do not depend
 // on the rows.
-func (b *Backend) paged(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
+func (b *Backend) pagedAttention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
 	p := Paged{Heads: spec.Heads, Scale: spec.Scale, Window: spec.Window, QStride: qkv.Stride, OStride: dst.Stride, BlockTokens: blockTokens}
-	if !b.covers(p) {
+	if !b.coversPaged(p) {
 		return false
 	}
 	for _, s := range segs {
-		if !b.fits(s, blockTokens) {
+		if !b.fitsBlocks(s, blockTokens) {
 			return true
 		}
 	}
 	p.Q, p.O = at(qkv), at(dst)
 	for _, call := range runs(segs) {
-		if !b.tabulate(&p, call) {
+		if !b.uploadPagedTables(&p, call) {
 			return true
 		}
 		b.device.Paged(p)
@@ -128,8 +128,8 @@ func (b *Backend) paged(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockT
 	return true
 }
 
-// tabulate uploads the tables of a call.
-func (b *Backend) tabulate(p *Paged, segs []kernels.Segment) bool {
+// uploadPagedTables uploads the tables of a call.
+func (b *Backend) uploadPagedTables(p *Paged, segs []kernels.Segment) bool {
 	size := Ptr(b.KVBlockBytes(p.Heads, p.BlockTokens))
 	rows, keys := 0, 0
 	first := blockAddress(segs[0].Blocks[0])
@@ -164,7 +164,7 @@ func (b *Backend) tabulate(p *Paged, segs []kernels.Segment) bool {
 			binary.LittleEndian.PutUint32(t[p.Table:][4*(i*p.MaxKeys/p.BlockTokens+j):], uint32(number))
 		}
 	}
-	base := b.tables.take(b, int64(len(t)))
+	base := b.tables.allocBytes(b, int64(len(t)))
 	if base == 0 {
 		return false
 	}

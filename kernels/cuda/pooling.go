@@ -5,23 +5,23 @@ import "github.com/prefillonly/prefillonly/kernels"
 // pooling are pf_pooling's words; source is that of a maximum's gradient, whose largest taps lie at largest.
 func (o *networkOperations) pooling(output, input kernels.Tensor, s kernels.PoolSpec, origin []int, source *kernels.Tensor, largest uint64) words {
 	w := o.words()
-	w.image(output)
-	w.image(input)
+	w.addImage(output)
+	w.addImage(input)
 	w.window(s.Kernel, s.Strides, s.Dilations, origin)
 	spatial := len(s.Kernel)
 	if s.Counted && !s.Max {
-		w.three(origin, 0)
-		w.three(s.CountedEnd, 1)
+		w.addThreeDims(origin, 0)
+		w.addThreeDims(s.CountedEnd, 1)
 	} else {
-		w.three(make([]int, spatial), 0)
-		w.three(input.Shape[1:spatial+1], 1)
+		w.addThreeDims(make([]int, spatial), 0)
+		w.addThreeDims(input.Shape[1:spatial+1], 1)
 	}
 	if source != nil {
-		w.address(*source)
-		w.add(source.Stride[0])
-		w.three(source.Stride[1:spatial+1], 0)
+		w.addAddress(*source)
+		w.addInts(source.Stride[0])
+		w.addThreeDims(source.Stride[1:spatial+1], 0)
 	} else {
-		w.add(0, 0, 0, 0, 0)
+		w.addInts(0, 0, 0, 0, 0)
 	}
 	w.list = append(w.list, largest)
 	return w

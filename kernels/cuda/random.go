@@ -31,7 +31,7 @@ func (b *Backend) Fill(dst kernels.Buffer, from, count int64, key uint64, scale 
 	}
 	if count > 0 {
 		b.device.Launch("pf_fill_random", [2]int{int(min(fillBlocks, (count+block-1)/block)), 1}, block,
-			uint64(m.at)+uint64(2*from), uint64(count), key, word(scale))
+			uint64(m.at)+uint64(2*from), uint64(count), key, floatArg(scale))
 	}
 }
 
@@ -52,7 +52,7 @@ func (b *Backend) FillCodes(c Codes, key uint64, scale float32) {
 		b.fail("fill of %d rows of %d codes, %d apart, at %d in a buffer of %d bytes, scales at %d of %d bytes", c.Rows, c.Cols, c.Stride, c.From, m.bytes, c.Row, s.bytes)
 		return
 	}
-	b.device.Launch("pf_fill_random"+suffix(c.Type), [2]int{c.Rows, 1}, block, uint64(m.at)+uint64(c.From), uint64(c.Stride), uint64(s.at)+uint64(4*c.Row), uint64(c.Cols), key, word(scale))
+	b.device.Launch("pf_fill_random"+codesSuffix(c.Type), [2]int{c.Rows, 1}, block, uint64(m.at)+uint64(c.From), uint64(c.Stride), uint64(s.at)+uint64(4*c.Row), uint64(c.Cols), key, floatArg(scale))
 }
 
 // check refuses parts with data, and parts that differ in columns or type; it counts the elements.
@@ -69,8 +69,8 @@ func (r Random) check(parts []kernels.HostTensor) (elements int64, err error) {
 	return elements, nil
 }
 
-// matrix makes the parts as bfloat16, one below the other.
-func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
+// makeMatrix makes the parts as bfloat16, one below the other.
+func (r Random) makeMatrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
 	elements, err := r.check(parts)
 	if err != nil {
 		return nil, err
@@ -89,17 +89,17 @@ func (r Random) matrix(parts ...kernels.HostTensor) (kernels.Buffer, error) {
 	return dst, nil
 }
 
-// weights makes the parts in the form that l has them.
-func (r Random) weights(parts []kernels.HostTensor, l *linear) (err error) {
+// makeWeights makes the parts in the form that l has them.
+func (r Random) makeWeights(parts []kernels.HostTensor, l *linear) (err error) {
 	if l.typ.Scaled() {
-		return r.codes(parts, l)
+		return r.makeCodes(parts, l)
 	}
-	l.weights, err = r.matrix(parts...)
+	l.weights, err = r.makeMatrix(parts...)
 	return err
 }
 
-// codes makes the parts as codes, one below the other, with a scale for each row.
-func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
+// makeCodes makes the parts as codes, one below the other, with a scale for each row.
+func (r Random) makeCodes(parts []kernels.HostTensor, l *linear) error {
 	if _, err := r.check(parts); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r Random) codes(parts []kernels.HostTensor, l *linear) error {
 
 // NewLinear stacks parts along their rows.
 func (r Random) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
-	return r.layer(parts, bias, r.weights)
+	return r.buildLinear(parts, bias, r.makeWeights)
 }
 
 // NewGatedLinear stacks gate over up.
@@ -127,4 +127,6 @@ func (r Random) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, err
 }
 
 // NewTable makes an embedding or LM head.
-func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) { return r.tableOf(t, r.weights) }
+func (r Random) NewTable(t kernels.HostTensor) (kernels.Table, error) {
+	return r.tableOf(t, r.makeWeights)
+}

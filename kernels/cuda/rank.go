@@ -12,7 +12,9 @@ var _ kernels.Rank = (*Backend)(nil)
 func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernels.F32, kernels.BF16} }
 
 // Product is a product whose epilogue does not accumulate.
-func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) { b.multiply(dst, src, l, false) }
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
+	b.multiplyLinear(dst, src, l, false)
+}
 
 // MLPProduct is MLP whose last product does not accumulate.
 func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
@@ -29,7 +31,7 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 		}
 		addresses = binary.LittleEndian.AppendUint64(addresses, uint64(at(p)))
 	}
-	list := b.tables.take(b, int64(len(addresses)))
+	list := b.tables.allocBytes(b, int64(len(addresses)))
 	if list == 0 {
 		return
 	}
@@ -45,8 +47,8 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 
 // SubTable is addresses within t's memory.
 func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
-	part := t.(table).part(from, to)
-	if err := b.multiplied(part); err != nil {
+	part := t.(table).viewRows(from, to)
+	if err := b.checkInt8Product(part); err != nil {
 		b.fail("rows %d to %d of an LM head in int8 are not multiplied here: %w", from, to, err)
 	}
 	return table{part}

@@ -48,7 +48,7 @@ func (b *Backend) streamTo() (*stream, error) {
 func (b *Backend) endCopies() {
 	if b.stream != nil {
 		for slot := range slots {
-			b.stream.wait(slot)
+			b.stream.waitSlot(slot)
 		}
 	}
 }
@@ -61,20 +61,20 @@ func (b *Backend) endStream() {
 	}
 }
 
-func (s *stream) wait(slot int) {
+func (s *stream) waitSlot(slot int) {
 	if done := s.copied[slot]; done != nil {
 		done()
 		s.copied[slot] = nil
 	}
 }
 
-func (s *stream) slot(i int) []byte {
+func (s *stream) slotMemory(i int) []byte {
 	return s.memory[i*slotBytes : (i+1)*slotBytes]
 }
 
-// upload enqueues t in the form in which the device holds it. When it returns all of t has been read, and the last copies may be on
+// uploadTensor enqueues t in the form in which the device holds it. When it returns all of t has been read, and the last copies may be on
 // their way.
-func (s *stream) upload(dst Ptr, t kernels.HostTensor) error {
+func (s *stream) uploadTensor(dst Ptr, t kernels.HostTensor) error {
 	const lag = slots - 1 // pieces that are being filled or are full
 	size := heldSize(t.Type)
 	elements, most := len(t.Data)/int(t.Type.Size()), slotBytes/size
@@ -89,23 +89,23 @@ func (s *stream) upload(dst Ptr, t kernels.HostTensor) error {
 			}
 			n := min(most, elements-full*most)
 			if failed == nil {
-				s.copied[slot] = s.device.UploadPinned(dst+Ptr(full*slotBytes), s.slot(slot)[:n*size])
+				s.copied[slot] = s.device.UploadPinned(dst+Ptr(full*slotBytes), s.slotMemory(slot)[:n*size])
 			}
 		}
 		if i < pieces {
 			slot := i % slots
-			s.wait(slot)
+			s.waitSlot(slot)
 			from, to := i*most, min((i+1)*most, elements)
 			result := make(chan error, 1)
 			filled[slot] = result
-			go func() { result <- fill(s.slot(slot), t, from, to) }() // its result is taken above
+			go func() { result <- convertElements(s.slotMemory(slot), t, from, to) }() // its result is taken above
 		}
 	}
 	return failed
 }
 
-// fill reads elements [from, to) of t in the form in which the device holds them.
-func fill(dst []byte, t kernels.HostTensor, from, to int) error {
+// convertElements reads elements [from, to) of t in the form in which the device holds them.
+func convertElements(dst []byte, t kernels.HostTensor, from, to int) error {
 	size := int(t.Type.Size())
 	part := t.Data[from*size : to*size]
 	if t.Type == kernels.BF16 || t.Type.Scaled() {

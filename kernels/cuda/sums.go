@@ -14,7 +14,7 @@ func tapsBytes(t kernels.Taps) []byte {
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(n))
 		}
 	}
-	return append(raw, floats(t.Weight)...)
+	return append(raw, float32Bytes(t.Weight)...)
 }
 
 // Interpolate launches a thread for each element of dst.
@@ -22,7 +22,7 @@ func (o *networkOperations) Interpolate(dst, src kernels.Tensor, dim int, t kern
 	if o.refused(kernels.CheckInterpolate(dst, src, dim, t)) || dst.Elements() == 0 {
 		return
 	}
-	o.tables.trim()
+	o.tables.trimToLimit()
 	table := o.tables.place(tapsBytes(t))
 	if table == 0 {
 		return
@@ -33,12 +33,12 @@ func (o *networkOperations) Interpolate(dst, src kernels.Tensor, dim int, t kern
 	}
 	still[dim] = 0
 	w := o.words()
-	w.add(dst.Elements())
-	w.places(dst.Shape)
-	w.view(dst)
-	w.address(src)
-	w.strides(still)
-	w.add(after, dst.Shape[dim], src.Stride[dim])
+	w.addInts(dst.Elements())
+	w.addShape(dst.Shape)
+	w.addView(dst)
+	w.addAddress(src)
+	w.addStrides(still)
+	w.addInts(after, dst.Shape[dim], src.Stride[dim])
 	index := table + 4*uint64(len(t.Start))
 	w.list = append(w.list, table, index, index+4*uint64(len(t.Index)))
 	o.launch("pf_interpolate", dst.Elements(), w)
@@ -55,14 +55,14 @@ func (o *networkOperations) MatMul(dst, a, b kernels.Tensor) {
 	lead := len(dst.Shape) - 2
 	m, n, k := dst.Shape[lead], dst.Shape[lead+1], a.Shape[lead+1]
 	w := o.words()
-	w.add(m, n, k)
-	w.places(dst.Shape[:lead])
+	w.addInts(m, n, k)
+	w.addShape(dst.Shape[:lead])
 	for _, t := range []kernels.Tensor{dst, a, b} {
-		w.address(t)
-		w.strides(t.Stride[:lead])
+		w.addAddress(t)
+		w.addStrides(t.Stride[:lead])
 	}
 	for _, t := range []kernels.Tensor{dst, a, b} {
-		w.add(t.Stride[lead:]...)
+		w.addInts(t.Stride[lead:]...)
 	}
 	products := dst.Elements() / m / n
 	o.launch("pf_matmul", products*((m+tile-1)/tile)*((n+tile-1)/tile)*blockThreads, w)
@@ -87,14 +87,14 @@ func (o *networkOperations) Reduce(dst, src kernels.Tensor, how kernels.Reductio
 			made.Shape[i] = 1
 		}
 	}
-	results, term := merged(dst, kept), merged(made)[0]
+	results, term := mergeDims(dst, kept), mergeDims(made)[0]
 	w := o.words()
-	w.add(int(how), dst.Elements())
-	w.places(results[0].Shape)
-	w.add(terms)
-	w.places(term.Shape)
+	w.addInts(int(how), dst.Elements())
+	w.addShape(results[0].Shape)
+	w.addInts(terms)
+	w.addShape(term.Shape)
 	for _, t := range []kernels.Tensor{results[0], results[1], term} {
-		w.view(t)
+		w.addView(t)
 	}
 	if terms < manyTerms {
 		o.launch("pf_reduce_few", dst.Elements(), w)

@@ -36,14 +36,14 @@ func (t *tables) place(content []byte) uint64 {
 	return at
 }
 
-// trim makes room; what place returned before does not hold after it.
-func (t *tables) trim() {
+// trimToLimit makes room; what place returned before does not hold after it.
+func (t *tables) trimToLimit() {
 	if t.bytes > tablesBytes {
-		t.free()
+		t.freeBuffers()
 	}
 }
 
-func (t *tables) free() {
+func (t *tables) freeBuffers() {
 	for _, b := range t.kept {
 		b.Free()
 	}

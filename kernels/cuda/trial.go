@@ -28,11 +28,11 @@ func (o *networkOperations) try(l *convolutions.Library, k convolutions.Kind) er
 	before := o.device.Sync() // what failed before is not the trial's
 	t := &trial{o: o, l: l, kind: k, random: rand.New(rand.NewPCG(uint64(k.In), uint64(k.Out)))}
 	t.make()
-	want := t.compute(t.ours)
-	got := t.compute(t.theirs)
+	want := t.computeOutput(t.runOwnKernel)
+	got := t.computeOutput(t.runLibraryKernel)
 	off := largestDifference(got, want)
-	again := t.compute(func() { t.theirs(); t.apart() })
-	t.free()
+	again := t.computeOutput(func() { t.runLibraryKernel(); t.computeLastRows() })
+	t.freeBuffers()
 	if err := o.device.Sync(); t.err == nil {
 		t.err = err
 	}
@@ -76,9 +76,9 @@ func (t *trial) make() {
 	spec := kernels.ConvSpec{In: k.In, Out: k.Out, Groups: k.Groups, Kernel: k.Kernel[:], Strides: k.Strides[:], Dilations: k.Dilations[:]}
 	var bias kernels.HostTensor
 	if k.Bias {
-		bias = kernels.HostTensor{Name: "bias", Type: kernels.F32, Rows: 1, Cols: k.Out, Data: t.normals(k.Out)}
+		bias = kernels.HostTensor{Name: "bias", Type: kernels.F32, Rows: 1, Cols: k.Out, Data: t.drawNormals(k.Out)}
 	}
-	weight := kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: k.Out, Cols: spec.Taps(), Data: t.normals(k.Out * spec.Taps())}
+	weight := kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: k.Out, Cols: spec.Taps(), Data: t.drawNormals(k.Out * spec.Taps())}
 	f, err := t.o.NewFilter(spec, weight, bias)
 	if err != nil {
 		t.err = err
@@ -88,19 +88,19 @@ func (t *trial) make() {
 	if k.Backward {
 		in, out = out, in
 	}
-	t.src, t.dst = t.tensor(in), t.tensor(out)
+	t.src, t.dst = t.drawTensor(in), t.drawTensor(out)
 }
 
-func (t *trial) normals(n int) []byte {
+func (t *trial) drawNormals(n int) []byte {
 	values := make([]float32, n)
 	for i := range values {
 		values[i] = float32(t.random.NormFloat64())
 	}
-	return floats(values)
+	return float32Bytes(values)
 }
 
-// tensor is a dense one of random numbers.
-func (t *trial) tensor(shape []int) kernels.Tensor {
+// drawTensor is a dense one of random numbers.
+func (t *trial) drawTensor(shape []int) kernels.Tensor {
 	v := kernels.Tensor{Shape: shape, Stride: make([]int, len(shape))}
 	next := 1
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -112,11 +112,11 @@ func (t *trial) tensor(shape []int) kernels.Tensor {
 		return v
 	}
 	t.buffers, v.Buf = append(t.buffers, b), b
-	t.o.device.Write(b, 0, t.normals(next))
+	t.o.device.Write(b, 0, t.drawNormals(next))
 	return v
 }
 
-func (t *trial) free() {
+func (t *trial) freeBuffers() {
 	for _, b := range t.buffers {
 		b.Free()
 	}
@@ -125,8 +125,8 @@ func (t *trial) free() {
 	}
 }
 
-// compute is what a way to compute makes of zeros.
-func (t *trial) compute(way func()) []float32 {
+// computeOutput is what a way to compute makes of zeros.
+func (t *trial) computeOutput(way func()) []float32 {
 	if t.err != nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (t *trial) compute(way func()) []float32 {
 
 var relu = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Constant}, {Op: kernels.Max, A: 0, B: 1}}}
 
-func (t *trial) ours() {
+func (t *trial) runOwnKernel() {
 	switch {
 	case t.kind.Backward:
 		t.o.backward(t.filter, t.dst, t.src, t.origin)
@@ -157,17 +157,17 @@ func (t *trial) ours() {
 	}
 }
 
-func (t *trial) theirs() { t.run(t.dst, t.src, t.origin) }
+func (t *trial) runLibraryKernel() { t.run(t.dst, t.src, t.origin) }
 
-// apart computes the last rows of the last image.
-func (t *trial) apart() {
+// computeLastRows computes the last rows of the last image.
+func (t *trial) computeLastRows() {
 	rows := t.dst.Shape[1]
 	from, step := max(0, rows-trialApart), -1
 	if !t.kind.Backward {
 		step = t.kind.Strides[0]
 	}
-	dst := part(part(t.dst, 0, trialImages-1, trialImages), 1, from, rows)
-	t.run(dst, part(t.src, 0, trialImages-1, trialImages), []int{t.origin[0] + from*step, t.origin[1]})
+	dst := sliceTensor(sliceTensor(t.dst, 0, trialImages-1, trialImages), 1, from, rows)
+	t.run(dst, sliceTensor(t.src, 0, trialImages-1, trialImages), []int{t.origin[0] + from*step, t.origin[1]})
 }
 
 // run is a call of the library.

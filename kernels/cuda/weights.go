@@ -8,14 +8,14 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// upload writes t at off, codes as they are and all else as bfloat16, and returns the bytes written.
-func (b *Backend) upload(dst kernels.Buffer, off int64, t kernels.HostTensor) (int64, error) {
+// uploadTensor writes t at off, codes as they are and all else as bfloat16, and returns the bytes written.
+func (b *Backend) uploadTensor(dst kernels.Buffer, off int64, t kernels.HostTensor) (int64, error) {
 	bytes := int64(len(t.Data)) / t.Type.Size() * int64(heldSize(t.Type))
 	s, err := b.streamTo()
 	if err != nil {
 		return 0, err
 	}
-	return bytes, s.upload(dst.(*buffer).at+Ptr(off), t)
+	return bytes, s.uploadTensor(dst.(*buffer).at+Ptr(off), t)
 }
 
 // roundBF16 rounds to nearest even; NaN stays NaN.
@@ -48,7 +48,7 @@ func (b *Backend) tableOf(t kernels.HostTensor, stack func(parts []kernels.HostT
 	if l.typ == kernels.I8 {
 		l.rows = l.out + codesMultiple - 1 // a view may end anywhere, and is filled up with the rows that follow
 	}
-	if err := b.fill(l, parts, nil, stack); err != nil {
+	if err := b.fillLinear(l, parts, nil, stack); err != nil {
 		return nil, err
 	}
 	return table{l}, nil

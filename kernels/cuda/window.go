@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 )
 
-// part is the elements [from, to) of a tensor along a dimension.
-func part(t kernels.Tensor, dim, from, to int) kernels.Tensor {
+// sliceTensor is the elements [from, to) of a tensor along a dimension.
+func sliceTensor(t kernels.Tensor, dim, from, to int) kernels.Tensor {
 	t.Shape = slices.Clone(t.Shape)
 	t.Shape[dim] = to - from
 	t.Off += 4 * int64(t.Stride[dim]) * int64(from)
@@ -22,14 +22,14 @@ type dimension struct {
 	pre, post                        int    // padding of that part
 }
 
-func (d *dimension) reach() int { return d.dilation * (d.kernel - 1) }
+func (d *dimension) kernelReach() int { return d.dilation * (d.kernel - 1) }
 
-// narrow leaves out outputs none of whose taps is inside the input, and inputs that are before the first tap or after
+// narrowToTaps leaves out outputs none of whose taps is inside the input, and inputs that are before the first tap or after
 // the last. It says whether anything is left.
-func (d *dimension) narrow(input, output int) bool {
+func (d *dimension) narrowToTaps(input, output int) bool {
 	first := func(o int) int { return d.origin + o*d.stride }
 	from, to := 0, output
-	for from < to && first(from)+d.reach() < 0 {
+	for from < to && first(from)+d.kernelReach() < 0 {
 		from++
 	}
 	for from < to && first(to-1) >= input {
@@ -38,14 +38,14 @@ func (d *dimension) narrow(input, output int) bool {
 	if from == to {
 		return false
 	}
-	begin, end := first(from), first(to-1)+d.reach()+1
+	begin, end := first(from), first(to-1)+d.kernelReach()+1
 	d.output, d.input = [2]int{from, to}, [2]int{max(0, begin), min(input, end)}
 	d.pre, d.post = max(0, -begin), max(0, end-input)
 	return d.input[0] < d.input[1]
 }
 
-// even makes padding after equal to that before, where no output more comes of it: engines pad both sides alike.
-func (d *dimension) even() bool {
+// evenOutPadding makes padding after equal to that before, where no output more comes of it: engines pad both sides alike.
+func (d *dimension) evenOutPadding() bool {
 	if beyond := d.pre - d.post; beyond > 0 && beyond < d.stride {
 		d.post = d.pre
 	}
@@ -63,19 +63,19 @@ func window(s kernels.ConvSpec, input, output kernels.Tensor, origin []int) (dim
 			continue
 		}
 		*d = dimension{kernel: s.Kernel[at], stride: s.Strides[at], dilation: s.Dilations[at], origin: origin[at]}
-		if !d.narrow(input.Shape[at+1], output.Shape[at+1]) {
+		if !d.narrowToTaps(input.Shape[at+1], output.Shape[at+1]) {
 			return dims, false
 		}
 	}
 	return dims, true
 }
 
-// parts of a tensor of images take part.
-func parts(t kernels.Tensor, dims [2]dimension, of func(dimension) [2]int) kernels.Tensor {
+// sliceSpatialDims of a tensor of images take part.
+func sliceSpatialDims(t kernels.Tensor, dims [2]dimension, of func(dimension) [2]int) kernels.Tensor {
 	spatial := len(t.Shape) - 2
 	for i, d := range dims {
 		if at := i + spatial - 2; at >= 0 {
-			t = part(t, at+1, of(d)[0], of(d)[1])
+			t = sliceTensor(t, at+1, of(d)[0], of(d)[1])
 		}
 	}
 	return t
@@ -102,8 +102,8 @@ func imageOf(t kernels.Tensor) convolutions.Image {
 	return m
 }
 
-// geometry is a call of the parts that take part.
-func geometry(input, output kernels.Tensor, dims [2]dimension) convolutions.Geometry {
+// convGeometry is a call of the parts that take part.
+func convGeometry(input, output kernels.Tensor, dims [2]dimension) convolutions.Geometry {
 	g := convolutions.Geometry{Images: output.Shape[0], Input: imageOf(input), Output: imageOf(output)}
 	for i, d := range dims {
 		g.Pre[i], g.Post[i] = d.pre, d.post
@@ -117,8 +117,8 @@ type lent struct{ at uint64 }
 func (lent) Bytes() int64 { return 0 }
 func (lent) Free()        {}
 
-// padded is a dense tensor, nowhere yet, of an input with its padding, and where in it the input lies.
-func padded(input kernels.Tensor, dims [2]dimension) (all, inner kernels.Tensor) {
+// paddedTensor is a dense tensor, nowhere yet, of an input with its padding, and where in it the input lies.
+func paddedTensor(input kernels.Tensor, dims [2]dimension) (all, inner kernels.Tensor) {
 	all = kernels.Tensor{Shape: slices.Clone(input.Shape), Stride: make([]int, len(input.Shape))}
 	spatial := len(all.Shape) - 2
 	for i, d := range dims {
@@ -133,7 +133,7 @@ func padded(input kernels.Tensor, dims [2]dimension) (all, inner kernels.Tensor)
 	inner = all
 	for i, d := range dims {
 		if at := i + spatial - 2; at >= 0 {
-			inner = part(inner, at+1, d.pre, d.pre+input.Shape[at+1])
+			inner = sliceTensor(inner, at+1, d.pre, d.pre+input.Shape[at+1])
 		}
 	}
 	return all, inner

@@ -57,12 +57,12 @@ type attentionRun struct {
 
 func newAttentionRun(d *fixture, c attentionCase) *attentionRun {
 	r := &attentionRun{fixture: d, c: c, spec: kernels.RopeSpec{Heads: c.heads, Eps: normEps}}
-	r.oracle = Attention{Heads: c.heads, Type: d.ActType(), Eps: normEps, Scale: float64(r.attention().Scale), Window: c.window}
+	r.oracle = Attention{Heads: c.heads, Type: d.ActType(), Eps: normEps, Scale: float64(r.attentionSpec().Scale), Window: c.window}
 	freq := make([]float32, c.heads.Dim/2)
 	for i := range freq {
 		freq[i] = float32(1 / (1 + 3*float64(i)))
 	}
-	r.rotate(freq, 1.25)
+	r.setRotation(freq, 1.25)
 	if c.norm {
 		r.spec.QNorm, r.oracle.QNorm = d.NormWeight(c.heads.Dim)
 		r.spec.KNorm, r.oracle.KNorm = d.NormWeight(c.heads.Dim)
@@ -70,8 +70,8 @@ func newAttentionRun(d *fixture, c attentionCase) *attentionRun {
 	return r
 }
 
-// rotate sets the rotation.
-func (r *attentionRun) rotate(freq []float32, scale float32) {
+// setRotation sets the rotation.
+func (r *attentionRun) setRotation(freq []float32, scale float32) {
 	const positions = 2048
 	rope, err := r.NewRope(freq, scale, positions)
 	if err != nil {
@@ -83,8 +83,8 @@ func (r *attentionRun) rotate(freq []float32, scale float32) {
 	r.spec.Rope, r.oracle.Freq, r.oracle.RopeScale = rope, freq, float64(scale)
 }
 
-// sequence draws tokens and gives them blocks in random order in memory full of NaN.
-func (r *attentionRun) sequence(tokens int) *sequence {
+// drawSequence draws tokens and gives them blocks in random order in memory full of NaN.
+func (r *attentionRun) drawSequence(tokens int) *sequence {
 	h := r.c.heads
 	s := &sequence{tokens: tokens}
 	for range tokens {
@@ -92,12 +92,12 @@ func (r *attentionRun) sequence(tokens int) *sequence {
 		s.qkv = append(s.qkv, r.Normal(h.KV*h.Dim, 1)...)
 	}
 	s.qkv = Rounded(r.ActType(), s.qkv)
-	s.blocks = r.blocks((tokens + r.c.blockTokens - 1) / r.c.blockTokens)
+	s.blocks = r.newBlocks((tokens + r.c.blockTokens - 1) / r.c.blockTokens)
 	return s
 }
 
-// blocks makes n blocks, scattered and full of NaN (all bits set), as blocks taken over from others may be.
-func (r *attentionRun) blocks(n int) []kernels.KVBlock {
+// newBlocks makes n blocks, scattered and full of NaN (all bits set), as blocks taken over from others may be.
+func (r *attentionRun) newBlocks(n int) []kernels.KVBlock {
 	size := r.KVBlockBytes(r.c.heads, r.c.blockTokens)
 	buf := r.MustAlloc(size * int64(n+1))
 	garbage := make([]byte, size*int64(n+1))
@@ -118,8 +118,8 @@ type part struct {
 	from, to int
 }
 
-// call runs StoreKV and, if attend, Attention on the parts side by side, and returns the matrices.
-func (r *attentionRun) call(attend bool, parts ...part) (qkv, dst kernels.Mat) {
+// runAttention runs StoreKV and, if attend, Attention on the parts side by side, and returns the matrices.
+func (r *attentionRun) runAttention(attend bool, parts ...part) (qkv, dst kernels.Mat) {
 	h := r.c.heads
 	var values []float64
 	var segs []kernels.Segment
@@ -134,21 +134,21 @@ func (r *attentionRun) call(attend bool, parts ...part) (qkv, dst kernels.Mat) {
 	if attend {
 		dst = r.Mat(r.ActType(), rows, h.Q*h.Dim, nil)
 		if r.bothWays != nil {
-			r.bothWays.AttentionBothWays(dst, qkv, r.attention(), r.c.blockTokens, segs)
+			r.bothWays.AttentionBothWays(dst, qkv, r.attentionSpec(), r.c.blockTokens, segs)
 		} else {
-			r.Attention(dst, qkv, r.attention(), r.c.blockTokens, segs)
+			r.Attention(dst, qkv, r.attentionSpec(), r.c.blockTokens, segs)
 		}
 	}
 	r.MustSync()
 	return qkv, dst
 }
 
-func (r *attentionRun) attention() kernels.AttentionSpec {
+func (r *attentionRun) attentionSpec() kernels.AttentionSpec {
 	return kernels.AttentionSpec{Heads: r.c.heads, Scale: 0.11, Window: r.c.window}
 }
 
-// expected is what the oracle says of the part's queries after StoreKV and of its attention.
-func (r *attentionRun) expected(p part) (queries, out []float64) {
+// expectedOutput is what the oracle says of the part's queries after StoreKV and of its attention.
+func (r *attentionRun) expectedOutput(p part) (queries, out []float64) {
 	return r.oracle.Of(p.qkv, p.from, p.to)
 }
 
@@ -175,17 +175,17 @@ func (s suite) testCopiedBlocks(t *testing.T) {
 		t.Run(c.String(), func(t *testing.T) {
 			r := newAttentionRun(newFixture(t, s.open(t)), c)
 			shared := c.blockTokens + c.blockTokens/2 + 1
-			first, own, over := r.sequence(2*c.blockTokens), r.sequence(shared+7), (*sequence)(nil)
+			first, own, over := r.drawSequence(2*c.blockTokens), r.drawSequence(shared+7), (*sequence)(nil)
 			copy(own.qkv, first.qkv[:shared*c.heads.QKVCols()])
-			over = &sequence{own.qkv, own.tokens, r.blocks(2)}
-			r.call(false, part{first, 0, first.tokens})
-			r.call(false, part{own, 0, shared})
+			over = &sequence{own.qkv, own.tokens, r.newBlocks(2)}
+			r.runAttention(false, part{first, 0, first.tokens})
+			r.runAttention(false, part{own, 0, shared})
 			for i, b := range first.blocks {
 				r.CopyKV(over.blocks[i], b, r.KVBlockBytes(c.heads, c.blockTokens))
 			}
-			_, want := r.call(true, part{own, shared, own.tokens})
-			_, got := r.call(true, part{over, shared, over.tokens})
-			check(r.T, "attention over copied blocks", Tolerance{}, r.Values(got), r.Values(want))
+			_, want := r.runAttention(true, part{own, shared, own.tokens})
+			_, got := r.runAttention(true, part{over, shared, over.tokens})
+			checkValues(r.T, "attention over copied blocks", Tolerance{}, r.Values(got), r.Values(want))
 		})
 	}
 }
@@ -201,18 +201,18 @@ func (s suite) compareAttention(r *attentionRun) {
 			tokens += 3
 			stored = tokens
 		}
-		seq := r.sequence(tokens)
+		seq := r.drawSequence(tokens)
 		if stored > 0 {
-			r.call(false, part{seq, 0, stored})
+			r.runAttention(false, part{seq, 0, stored})
 		}
 		p := part{seq, seg.cached, seg.cached + seg.rows}
 		parts = append(parts, p)
-		q, out := r.expected(p)
+		q, out := r.expectedOutput(p)
 		queries, want = append(queries, q...), append(want, out...)
 	}
-	qkv, dst := r.call(true, parts...)
-	check(r.T, "queries", s.tol, r.queriesOf(r.Values(qkv)), queries)
-	check(r.T, "attention", s.tol, r.Values(dst), want)
+	qkv, dst := r.runAttention(true, parts...)
+	checkValues(r.T, "queries", s.tol, r.queriesOf(r.Values(qkv)), queries)
+	checkValues(r.T, "attention", s.tol, r.Values(dst), want)
 }
 
 // testSharedPrefix computes short ends of sequences that begin in the same blocks side by side: the same bits as of each alone.
@@ -225,27 +225,27 @@ func (s suite) testSharedPrefix(t *testing.T) {
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			r := newAttentionRun(newFixture(t, s.open(t)), c)
-			whole := r.sequence(1100)
-			r.call(false, part{whole, 0, whole.tokens})
+			whole := r.drawSequence(1100)
+			r.runAttention(false, part{whole, 0, whole.tokens})
 			var parts []part
 			var want []float64
 			for i, shared := range []int{1024, 1024, 1056, 1024, 1024, 512, 512, 64, 1024, 1024, 1024} {
 				rows := []int{1, 3, 30, 7, 2, 60, 1}[i%7]
 				shared -= shared % c.blockTokens // whole blocks
-				seq := r.sequence(shared + rows)
+				seq := r.drawSequence(shared + rows)
 				copy(seq.qkv, whole.qkv[:shared*c.heads.QKVCols()])
 				copy(seq.blocks, whole.blocks[:shared/c.blockTokens])
 				if i%4 == 3 { // the block before the last shared one is its own
 					at := shared/c.blockTokens - 1
-					seq.blocks[at] = r.blocks(1)[0]
+					seq.blocks[at] = r.newBlocks(1)[0]
 					r.CopyKV(seq.blocks[at], whole.blocks[at], r.KVBlockBytes(c.heads, c.blockTokens))
 				}
 				p := part{seq, shared, seq.tokens}
-				_, alone := r.call(true, p)
+				_, alone := r.runAttention(true, p)
 				parts, want = append(parts, p), append(want, r.Values(alone)...)
 			}
-			_, together := r.call(true, parts...)
-			check(r.T, "attention of ends that share a prefix", Tolerance{}, r.Values(together), want)
+			_, together := r.runAttention(true, parts...)
+			checkValues(r.T, "attention of ends that share a prefix", Tolerance{}, r.Values(together), want)
 		})
 	}
 }

@@ -20,8 +20,8 @@ func RunEncoders(t *testing.T, open Open, tol Tolerance) {
 	t.Run("MalformedEncoders", s.testMalformedEncoders)
 }
 
-// encoders is the backend, which must be one.
-func encoders(d *fixture) kernels.Encoders {
+// requireEncoders is the backend, which must be one.
+func requireEncoders(d *fixture) kernels.Encoders {
 	d.T.Helper()
 	e, err := kernels.EncodersOf(d.Backend)
 	if err != nil {
@@ -47,7 +47,7 @@ func newLayerNorm(d *fixture, n int, norm, bias bool) layerNorm {
 	return l
 }
 
-func (l *layerNorm) of(m Matrix) Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
+func (l *layerNorm) expectedOutput(m Matrix) Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
 
 func (s suite) testAddEmbed(t *testing.T) {
 	for _, cols := range []int{5, 51, 128} {
@@ -56,12 +56,12 @@ func (s suite) testAddEmbed(t *testing.T) {
 		ids := []uint32{36, 0, 5, 5, 17}
 		before := Rounded(kernels.F32, d.Normal(len(ids)*cols, 1))
 		x := d.Mat(kernels.F32, len(ids), cols, before)
-		encoders(d).AddEmbed(x, table, ids)
+		requireEncoders(d).AddEmbed(x, table, ids)
 		var want []float64
 		for _, id := range ids {
 			want = append(want, w.Row(int(id))...)
 		}
-		check(d.T, "added", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: max(s.tol.RMS, 1e-6)}, minus(d.Values(x), before), want)
+		checkValues(d.T, "added", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: max(s.tol.RMS, 1e-6)}, subtractValues(d.Values(x), before), want)
 	}
 }
 
@@ -83,15 +83,15 @@ func (s suite) testLayerNorm(t *testing.T) {
 				values[i] += 5
 			}
 			values = Rounded(kernels.F32, values)
-			want := n.of(NewMatrix(rows, cols, values)).V
+			want := n.expectedOutput(NewMatrix(rows, cols, values)).V
 			x := d.Mat(kernels.F32, rows, cols, values)
 			wide, narrow := d.Mat(kernels.F32, rows, cols, nil), d.Mat(d.ActType(), rows, cols, nil)
-			encoders(d).LayerNorm(wide, x, n.Norm)
-			encoders(d).LayerNorm(narrow, x, n.Norm)
-			check(d.T, "dst", Tolerance{Max: 1e-5, RMS: 1e-6}, d.Values(wide), want)
-			check(d.T, "dst as activations", s.tol, d.Values(narrow), want)
-			check(d.T, "x after", Tolerance{}, d.Values(x), values)
-			encoders(d).LayerNorm(x, x, n.Norm)
+			requireEncoders(d).LayerNorm(wide, x, n.Norm)
+			requireEncoders(d).LayerNorm(narrow, x, n.Norm)
+			checkValues(d.T, "dst", Tolerance{Max: 1e-5, RMS: 1e-6}, d.Values(wide), want)
+			checkValues(d.T, "dst as activations", s.tol, d.Values(narrow), want)
+			checkValues(d.T, "x after", Tolerance{}, d.Values(x), values)
+			requireEncoders(d).LayerNorm(x, x, n.Norm)
 			checkBits(d.T, "in place", d.RowBits(x), d.RowBits(wide))
 		})
 	}
@@ -106,9 +106,9 @@ func (s suite) testLayerNormLinear(t *testing.T) {
 			values := Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
 			x := d.Mat(kernels.F32, c.rows, c.in, values)
 			dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
-			encoders(d).LayerNormLinear(dst, x, n.Norm, l)
-			check(d.T, "dst", s.tol, d.Values(dst), n.of(NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
-			check(d.T, "x after", Tolerance{}, d.Values(x), values)
+			requireEncoders(d).LayerNormLinear(dst, x, n.Norm, l)
+			checkValues(d.T, "dst", s.tol, d.Values(dst), n.expectedOutput(NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
+			checkValues(d.T, "x after", Tolerance{}, d.Values(x), values)
 		})
 	}
 }
@@ -152,8 +152,8 @@ func (s suite) testLayerNormMLP(t *testing.T) {
 					m, n := newEncoderMLP(d, gated, act, c.typ, c.hidden, c.inter), newLayerNorm(d, c.hidden, norm, bias)
 					before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 					x := d.Mat(kernels.F32, c.rows, c.hidden, before)
-					encoders(d).LayerNormMLP(x, n.Norm, act, m.up, m.down)
-					check(d.T, "added", s.tol, minus(d.Values(x), before), m.added(n.of(NewMatrix(c.rows, c.hidden, before))))
+					requireEncoders(d).LayerNormMLP(x, n.Norm, act, m.up, m.down)
+					checkValues(d.T, "added", s.tol, subtractValues(d.Values(x), before), m.added(n.expectedOutput(NewMatrix(c.rows, c.hidden, before))))
 				})
 			}
 		}
@@ -162,7 +162,7 @@ func (s suite) testLayerNormMLP(t *testing.T) {
 
 // lookBothWays makes attention that of encoders.
 func (r *attentionRun) lookBothWays() {
-	r.bothWays, r.oracle.BothWays = encoders(r.fixture), true
+	r.bothWays, r.oracle.BothWays = requireEncoders(r.fixture), true
 }
 
 // newBothWays is a run of attention that looks both ways, rotated or not.
@@ -190,20 +190,20 @@ func (s suite) testRowsOfAttentionBothWays(t *testing.T) {
 	for _, c := range rowCases {
 		t.Run(c.String(), func(t *testing.T) {
 			r := newBothWays(t, s.open, c, c.norm)
-			seq := r.sequence(c.segs[0].rows)
-			r.call(false, part{seq, 0, seq.tokens})
-			_, dst := r.call(true, part{seq, 0, seq.tokens})
+			seq := r.drawSequence(c.segs[0].rows)
+			r.runAttention(false, part{seq, 0, seq.tokens})
+			_, dst := r.runAttention(true, part{seq, 0, seq.tokens})
 			want := r.RowBits(dst)
 			for _, size := range chunkings {
 				var got [][]byte
 				for from := 0; from < seq.tokens; from += size {
-					_, dst := r.call(true, part{seq, from, min(seq.tokens, from+size)})
+					_, dst := r.runAttention(true, part{seq, from, min(seq.tokens, from+size)})
 					got = append(got, r.RowBits(dst)...)
 				}
 				checkBits(r.T, fmt.Sprintf("chunks of %d rows", size), got, want)
 			}
-			again, before, after := &sequence{seq.qkv, seq.tokens, r.blocks(len(seq.blocks))}, r.sequence(37), r.sequence(5)
-			_, dst = r.call(true, part{before, 0, 37}, part{again, 0, seq.tokens}, part{after, 0, 5})
+			again, before, after := &sequence{seq.qkv, seq.tokens, r.newBlocks(len(seq.blocks))}, r.drawSequence(37), r.drawSequence(5)
+			_, dst = r.runAttention(true, part{before, 0, 37}, part{again, 0, seq.tokens}, part{after, 0, 5})
 			checkBits(r.T, "beside others", r.RowBits(dst)[37:37+seq.tokens], want)
 		})
 	}
@@ -212,7 +212,7 @@ func (s suite) testRowsOfAttentionBothWays(t *testing.T) {
 // encoderOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
 func encoderOps(d *fixture, n int) []rowsOp {
 	const hidden, inter = 80, 150
-	e := encoders(d)
+	e := requireEncoders(d)
 	l, _, _ := d.Linear(kernels.BF16, hidden, true, 96, 17)
 	plain, gated := newEncoderMLP(d, false, kernels.GELU, kernels.BF16, hidden, inter), newEncoderMLP(d, true, kernels.GELU, kernels.BF16, hidden, inter)
 	norm := newLayerNorm(d, hidden, true, true).Norm
@@ -249,7 +249,7 @@ func (s suite) testRowsOfEncoders(t *testing.T) {
 // testMalformedEncoders: operands that do not fit are an error of Sync.
 func (s suite) testMalformedEncoders(t *testing.T) {
 	d := newFixture(t, s.open(t))
-	e := encoders(d)
+	e := requireEncoders(d)
 	table, _ := d.Table(kernels.F32, 3, 8)
 	e.AddEmbed(d.Mat(kernels.F32, 1, 8, nil), table, []uint32{3})
 	if d.Sync() == nil {
@@ -257,9 +257,9 @@ func (s suite) testMalformedEncoders(t *testing.T) {
 	}
 	heads := kernels.Heads{Q: 1, KV: 1, Dim: 16}
 	r := newBothWays(t, s.open, attentionCase{heads, 16, 0, false, 1, nil}, true)
-	seq := r.sequence(16)
+	seq := r.drawSequence(16)
 	qkv := r.Mat(r.ActType(), 16, heads.QKVCols(), seq.qkv)
-	r.bothWays.AttentionBothWays(r.Mat(r.ActType(), 16, 16, nil), qkv, r.attention(), 16, []kernels.Segment{{Rows: 16, Blocks: seq.blocks, Len: 17}})
+	r.bothWays.AttentionBothWays(r.Mat(r.ActType(), 16, 16, nil), qkv, r.attentionSpec(), 16, []kernels.Segment{{Rows: 16, Blocks: seq.blocks, Len: 17}})
 	if r.Sync() == nil {
 		t.Error("a sequence longer than its blocks: no error")
 	}
@@ -271,12 +271,12 @@ func SameBitsOfEncoders(t *testing.T, a, b Open) {
 	sameBits(t, a, b, func(d *fixture) map[string][][]byte {
 		bits := map[string][][]byte{}
 		for _, op := range encoderOps(d, n) {
-			bits[op.name] = op.compute(through(n))
+			bits[op.name] = op.compute(numbersBelow(n))
 		}
 		r := newAttentionRun(d, rowCases[0])
 		r.lookBothWays()
-		seq, beside := r.sequence(n), r.sequence(40)
-		_, dst := r.call(true, part{seq, 0, n}, part{beside, 0, 40})
+		seq, beside := r.drawSequence(n), r.drawSequence(40)
+		_, dst := r.runAttention(true, part{seq, 0, n}, part{beside, 0, 40})
 		bits["AttentionBothWays"] = r.RowBits(dst)
 		return bits
 	})

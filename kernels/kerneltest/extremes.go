@@ -14,19 +14,19 @@ func (s suite) testAttentionExtremes(t *testing.T) {
 	fill := func(name string, change func(q, k []float64)) {
 		t.Run(name, func(t *testing.T) {
 			r := newAttentionRun(newFixture(t, s.open(t)), c)
-			r.rotate(make([]float32, heads.Dim/2), 1) // by nothing, so that equal stays equal
-			seq := r.sequence(70)
+			r.setRotation(make([]float32, heads.Dim/2), 1) // by nothing, so that equal stays equal
+			seq := r.drawSequence(70)
 			for pos := range seq.tokens {
 				row := seq.qkv[pos*heads.QKVCols():]
 				change(row[:heads.Q*heads.Dim], row[heads.Q*heads.Dim:(heads.Q+heads.KV)*heads.Dim])
 			}
 			seq.qkv = Rounded(r.ActType(), seq.qkv)
 			p := part{seq, 0, seq.tokens}
-			_, want := r.expected(p)
-			_, dst := r.call(true, p)
+			_, want := r.expectedOutput(p)
+			_, dst := r.runAttention(true, p)
 			// A float32 sum of size 10^4 is off by 10^-3, and so is then each probability.
 			tol := Tolerance{Max: s.tol.Max + 2e-3, RMS: s.tol.RMS + 1e-4}
-			check(r.T, "attention", tol, r.Values(dst), want)
+			checkValues(r.T, "attention", tol, r.Values(dst), want)
 		})
 	}
 	scale := func(factor float64) func(v []float64) {
@@ -66,7 +66,7 @@ func (s suite) testNormExtremes(t *testing.T) {
 		x, dst := d.Mat(kernels.F32, 3, in, values), d.Mat(d.ActType(), 3, out, nil)
 		d.NormLinear(dst, x, norm, normEps, l)
 		want := NewMatrix(3, in, values).RMSNorm(normValues, normEps).TimesTransposed(w, bias)
-		check(d.T, "norm", s.tol, d.Values(dst), want.V)
+		checkValues(d.T, "norm", s.tol, d.Values(dst), want.V)
 	}
 
 	// Gates far out on both sides must give neither NaN nor infinity.

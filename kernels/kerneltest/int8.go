@@ -46,7 +46,7 @@ func newInt8Suite(open Open, tol Tolerance, weightOnly bool, ranks int) int8Suit
 	return s
 }
 
-func (s int8Suite) device(t testing.TB) *fixture {
+func (s int8Suite) newDevice(t testing.TB) *fixture {
 	d := newFixture(t, s.open(t))
 	d.WeightOnly = !s.quantised
 	return d
@@ -67,20 +67,20 @@ var int8Cases = []linearCase{
 func (s int8Suite) testLinears(t *testing.T) {
 	for _, c := range int8Cases {
 		t.Run(c.String(), func(t *testing.T) {
-			d := s.device(t)
+			d := s.newDevice(t)
 			s.compareNormLinear(d, c)
 
 			l, w, bias := d.OutputLinear(c.typ, c.in, c.bias, c.out...)
 			src := Rounded(d.ActType(), d.Normal(c.rows*c.in, 1))
 			x := d.Mat(kernels.F32, c.rows, l.Out(), make([]float64, c.rows*l.Out()))
 			d.AddLinear(x, d.Mat(d.ActType(), c.rows, c.in, src), l)
-			want := s.operand(d, c.typ, NewMatrix(c.rows, c.in, src), s.ranks).TimesTransposed(w, bias)
-			check(d.T, "AddLinear", s.given, d.Values(x), want.V)
+			want := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.in, src), s.ranks).TimesTransposed(w, bias)
+			checkValues(d.T, "AddLinear", s.given, d.Values(x), want.V)
 			d.AddLinear(x, d.Mat(d.ActType(), c.rows, c.in, src), l)
 			for i, v := range want.V {
 				want.V[i] = 2 * v
 			}
-			check(d.T, "AddLinear again", s.given, d.Values(x), want.V)
+			checkValues(d.T, "AddLinear again", s.given, d.Values(x), want.V)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func (s int8Suite) testMLP(t *testing.T) {
 		{mlpCase{70, 130, 77, kernels.BF16}, kernels.I8},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d-%s-%s", c.rows, c.hidden, c.inter, c.typ, c.down), func(t *testing.T) {
-			s.compareMLP(s.device(t), c.mlpCase, c.down)
+			s.compareMLP(s.newDevice(t), c.mlpCase, c.down)
 		})
 	}
 }
@@ -108,22 +108,22 @@ func (s int8Suite) testMLP(t *testing.T) {
 func (s int8Suite) testHead(t *testing.T) {
 	for _, c := range []struct{ rows, vocabulary, hidden int }{{1, 531, 72}, {3, 64, 63}, {5, 33, 897}, {40, 531, 72}, {64, 1, 130}} {
 		t.Run(fmt.Sprintf("%dx%dx%d", c.rows, c.vocabulary, c.hidden), func(t *testing.T) {
-			d := s.device(t)
+			d := s.newDevice(t)
 			table, w := d.Table(kernels.I8, c.vocabulary, c.hidden)
 			norm, normValues := d.NormWeight(c.hidden)
 			values := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 			x := d.Mat(kernels.F32, c.rows, c.hidden, values)
 			all := d.Mat(kernels.F32, c.rows, c.vocabulary, nil)
 			d.Logits(all, x, norm, normEps, table, nil)
-			want := s.operand(d, kernels.I8, NewMatrix(c.rows, c.hidden, values).RMSNorm(normValues, normEps), 1).TimesTransposed(w, nil)
+			want := s.roundOperand(d, kernels.I8, NewMatrix(c.rows, c.hidden, values).RMSNorm(normValues, normEps), 1).TimesTransposed(w, nil)
 			got := NewMatrix(c.rows, c.vocabulary, d.Values(all))
-			check(d.T, "all", s.tol, got.V, want.V)
+			checkValues(d.T, "all", s.tol, got.V, want.V)
 
 			last := uint32(c.vocabulary - 1)
 			ids := []uint32{last, last / 2, last / 2, 0, last / 3}
 			some := d.Mat(kernels.F32, c.rows, len(ids), nil)
 			d.Logits(some, x, norm, normEps, table, ids)
-			check(d.T, "picked", s.listed, d.Values(some), got.Columns(ids))
+			checkValues(d.T, "picked", s.listed, d.Values(some), got.Columns(ids))
 
 			d.Embed(d.Mat(kernels.F32, 1, c.hidden, nil), table, []uint32{0})
 			if d.Sync() == nil {
@@ -135,7 +135,7 @@ func (s int8Suite) testHead(t *testing.T) {
 
 func (s int8Suite) testRows(t *testing.T) {
 	const n = 600
-	d := s.device(t)
+	d := s.newDevice(t)
 	s.rowsOf(t, d, n, linearOps(d, int8Ops, n))
 }
 
@@ -147,7 +147,7 @@ func SameBitsOfInt8(t *testing.T, a, b Open) {
 			d.WeightOnly = weightOnly
 			bits := map[string][][]byte{}
 			for _, op := range linearOps(d, int8Ops, n)[:3] {
-				bits[op.name] = op.compute(through(n))
+				bits[op.name] = op.compute(numbersBelow(n))
 			}
 			return bits
 		})
@@ -159,7 +159,7 @@ func SameBitsOfInt8(t *testing.T, a, b Open) {
 func (s int8Suite) testExtremes(t *testing.T) {
 	const out = 34
 	for _, in := range []int{1, 255, 4097} {
-		d := s.device(t)
+		d := s.newDevice(t)
 		w := kernels.HostTensor{Name: "extremes", Type: kernels.I8, Rows: out, Cols: in, WeightOnly: !s.quantised}
 		m := NewMatrix(out, in, nil)
 		for i := range out {
@@ -183,7 +183,7 @@ func (s int8Suite) testExtremes(t *testing.T) {
 			values[4*in+j] *= 0x1p30
 		}
 		values = Rounded(d.ActType(), values)
-		want := s.operand(d, kernels.I8, NewMatrix(rows, in, values), s.ranks).TimesTransposed(m, nil)
+		want := s.roundOperand(d, kernels.I8, NewMatrix(rows, in, values), s.ranks).TimesTransposed(m, nil)
 		values[5*in+in/2] = math.NaN()
 		values[7*in+in/2] = math.Inf(-1)
 		x := d.Mat(kernels.F32, rows, out, make([]float64, rows*out))
@@ -206,7 +206,7 @@ func (s int8Suite) testExtremes(t *testing.T) {
 					}
 				}
 			default:
-				check(d.T, fmt.Sprintf("depth %d, row %d", in, i), s.given, row, want.Row(i))
+				checkValues(d.T, fmt.Sprintf("depth %d, row %d", in, i), s.given, row, want.Row(i))
 			}
 		}
 	}

@@ -51,8 +51,8 @@ type suite struct {
 	ranks     int  // how many quantise a part each of the rows that AddLinear and MLP multiply
 }
 
-// check compares results with what the oracle says.
-func check(t testing.TB, what string, tol Tolerance, got, want []float64) {
+// checkValues compares results with what the oracle says.
+func checkValues(t testing.TB, what string, tol Tolerance, got, want []float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
@@ -79,7 +79,7 @@ func check(t testing.TB, what string, tol Tolerance, got, want []float64) {
 	}
 }
 
-func minus(a, b []float64) []float64 {
+func subtractValues(a, b []float64) []float64 {
 	out := make([]float64, len(a))
 	for i := range a {
 		out[i] = a[i] - b[i]

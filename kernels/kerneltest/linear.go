@@ -44,7 +44,7 @@ func (s suite) testEmbed(t *testing.T) {
 				want = append(want, w.Row(int(id))...)
 			}
 			// An embedding is looked up, not multiplied: it may be rounded to the activation type, no worse.
-			check(d.T, "rows", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: s.tol.RMS}, d.Values(x), want)
+			checkValues(d.T, "rows", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: s.tol.RMS}, d.Values(x), want)
 			if table.Rows() != 37 || table.Cols() != 51 {
 				t.Errorf("table says %d x %d", table.Rows(), table.Cols())
 			}
@@ -76,8 +76,8 @@ var linearCases = []linearCase{
 	{300, 1100, []int{530}, true, kernels.BF16},
 }
 
-// operand is what a product with weights of a type takes for m, of which so many ranks have a part of each row.
-func (s suite) operand(d *fixture, typ kernels.DType, m Matrix, ranks int) Matrix {
+// roundOperand is what a product with weights of a type takes for m, of which so many ranks have a part of each row.
+func (s suite) roundOperand(d *fixture, typ kernels.DType, m Matrix, ranks int) Matrix {
 	if !typ.Scaled() {
 		return m
 	}
@@ -104,10 +104,10 @@ func (s suite) compareNormLinear(d *fixture, c linearCase) {
 	x := d.Mat(kernels.F32, c.rows, c.in, values)
 	dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
 	d.NormLinear(dst, x, norm, normEps, l)
-	in := s.operand(d, c.typ, NewMatrix(c.rows, c.in, values).RMSNorm(normValues, normEps), 1)
+	in := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.in, values).RMSNorm(normValues, normEps), 1)
 	want := in.TimesTransposed(w, bias)
-	check(d.T, "dst", s.tol, d.Values(dst), want.V)
-	check(d.T, "x after", Tolerance{}, d.Values(x), values)
+	checkValues(d.T, "dst", s.tol, d.Values(dst), want.V)
+	checkValues(d.T, "x after", Tolerance{}, d.Values(x), values)
 }
 
 func (s suite) testAddLinear(t *testing.T) {
@@ -123,8 +123,8 @@ func (s suite) compareAddLinear(d *fixture, c linearCase) {
 	before := Rounded(kernels.F32, d.Normal(c.rows*w.Rows, 2))
 	x := d.Mat(kernels.F32, c.rows, w.Rows, before)
 	d.AddLinear(x, src, l)
-	want := s.operand(d, c.typ, NewMatrix(c.rows, c.in, values), s.ranks).TimesTransposed(w, bias)
-	check(d.T, "added", s.tol, minus(d.Values(x), before), want.V)
+	want := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.in, values), s.ranks).TimesTransposed(w, bias)
+	checkValues(d.T, "added", s.tol, subtractValues(d.Values(x), before), want.V)
 }
 
 // mlpCase is a shape of an MLP.
@@ -152,13 +152,13 @@ func (s suite) compareMLP(d *fixture, c mlpCase, last kernels.DType) {
 	before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 	x := d.Mat(kernels.F32, c.rows, c.hidden, before)
 	d.MLP(x, norm, normEps, gated, down)
-	in := s.operand(d, c.typ, NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
+	in := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
 	g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(up, nil)
 	if s.quantised && last == kernels.F8E4M3 { // the product then begins from what memory holds of it
 		g.V, u.V = Rounded(d.ActType(), g.V), Rounded(d.ActType(), u.V)
 	}
-	want := s.operand(d, last, SwiGLU(g, u), s.ranks).TimesTransposed(w, nil)
-	check(d.T, "added", s.tol, minus(d.Values(x), before), want.V)
+	want := s.roundOperand(d, last, SwiGLU(g, u), s.ranks).TimesTransposed(w, nil)
+	checkValues(d.T, "added", s.tol, subtractValues(d.Values(x), before), want.V)
 }
 
 func (s suite) testLogits(t *testing.T) {
@@ -174,12 +174,12 @@ func (s suite) testLogits(t *testing.T) {
 				all := d.Mat(kernels.F32, rows, vocabulary, nil)
 				d.Logits(all, x, norm, normEps, table, nil)
 				want := NewMatrix(rows, hidden, values).RMSNorm(normValues, normEps).TimesTransposed(w, nil)
-				check(d.T, "all", s.tol, d.Values(all), want.V)
+				checkValues(d.T, "all", s.tol, d.Values(all), want.V)
 
 				ids := []uint32{530, 2, 2, 0, 77, 300, 301}
 				some := d.Mat(kernels.F32, rows, len(ids), nil)
 				d.Logits(some, x, norm, normEps, table, ids)
-				check(d.T, "picked", s.tol, d.Values(some), want.Columns(ids))
+				checkValues(d.T, "picked", s.tol, d.Values(some), want.Columns(ids))
 			})
 		}
 	}

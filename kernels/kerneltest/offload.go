@@ -31,15 +31,15 @@ func (o *Offloading) AllocHost(bytes int64) (kernels.Buffer, error) {
 
 // Save implements kernels.Offloader.
 func (o *Offloading) Save(c kernels.HostCopy) {
-	o.enqueue(c, func(host []byte, off int64) { o.Read(host, c.Device, off) })
+	o.enqueueCopy(c, func(host []byte, off int64) { o.Read(host, c.Device, off) })
 }
 
 // Load implements kernels.Offloader.
 func (o *Offloading) Load(c kernels.HostCopy) {
-	o.enqueue(c, func(host []byte, off int64) { o.Write(c.Device, off, host) })
+	o.enqueueCopy(c, func(host []byte, off int64) { o.Write(c.Device, off, host) })
 }
 
-func (o *Offloading) enqueue(c kernels.HostCopy, piece func(host []byte, off int64)) {
+func (o *Offloading) enqueueCopy(c kernels.HostCopy, piece func(host []byte, off int64)) {
 	o.pending = append(o.pending, func() {
 		for i := range int64(c.Count) {
 			piece(c.Host.(*hostBuffer).memory[c.HostOff+i*c.Stride:][:c.Bytes], c.DeviceOff+i*c.Stride)

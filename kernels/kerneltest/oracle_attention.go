@@ -28,23 +28,23 @@ func (a *Attention) Of(qkv []float64, from, to int) (queries, out []float64) {
 	for kv := range h.KV {
 		keys, values := make([][]float64, tokens), make([][]float64, tokens)
 		for pos := range tokens {
-			keys[pos], values[pos] = a.head(qkv, pos, h.Q+kv), a.head(qkv, pos, h.Q+h.KV+kv)
+			keys[pos], values[pos] = a.rotatedHead(qkv, pos, h.Q+kv), a.rotatedHead(qkv, pos, h.Q+h.KV+kv)
 		}
 		for pos := from; pos < to; pos++ {
-			first, end := a.sees(pos, tokens)
+			first, end := a.visibleRange(pos, tokens)
 			for head := kv * group; head < (kv+1)*group; head++ {
 				at := ((pos-from)*h.Q + head) * h.Dim
-				q := a.head(qkv, pos, head)
+				q := a.rotatedHead(qkv, pos, head)
 				copy(queries[at:], q)
-				copy(out[at:], attend(q, keys[first:end], values[first:end], a.Scale))
+				copy(out[at:], attendQuery(q, keys[first:end], values[first:end], a.Scale))
 			}
 		}
 	}
 	return queries, out
 }
 
-// head is one head of a token after normalisation and rotation; place counts queries, keys, values.
-func (a *Attention) head(qkv []float64, pos, place int) []float64 {
+// rotatedHead is one head of a token after normalisation and rotation; place counts queries, keys, values.
+func (a *Attention) rotatedHead(qkv []float64, pos, place int) []float64 {
 	h := a.Heads
 	at := pos*h.QKVCols() + place*h.Dim
 	v := qkv[at : at+h.Dim]
@@ -59,13 +59,13 @@ func (a *Attention) head(qkv []float64, pos, place int) []float64 {
 		v = rmsNorm(v, norm, a.Eps)
 	}
 	if a.Freq != nil {
-		v = rotate(v, a.Freq, a.RopeScale, pos)
+		v = rotatePairs(v, a.Freq, a.RopeScale, pos)
 	}
 	return Rounded(a.Type, v)
 }
 
-// sees is the positions [first, end) that the query at pos sees.
-func (a *Attention) sees(pos, tokens int) (first, end int) {
+// visibleRange is the positions [first, end) that the query at pos sees.
+func (a *Attention) visibleRange(pos, tokens int) (first, end int) {
 	end = pos + 1
 	if a.BothWays {
 		end = tokens
@@ -76,8 +76,8 @@ func (a *Attention) sees(pos, tokens int) (first, end int) {
 	return first, end
 }
 
-// rotate turns the pairs (i, i+half) of x by pos*freq[i].
-func rotate(x []float64, freq []float32, scale float64, pos int) []float64 {
+// rotatePairs turns the pairs (i, i+half) of x by pos*freq[i].
+func rotatePairs(x []float64, freq []float32, scale float64, pos int) []float64 {
 	out := make([]float64, len(x))
 	half := len(freq)
 	for i, f := range freq {
@@ -88,8 +88,8 @@ func rotate(x []float64, freq []float32, scale float64, pos int) []float64 {
 	return out
 }
 
-// attend is softmax(q k^T scale) v.
-func attend(q []float64, keys, values [][]float64, scale float64) []float64 {
+// attendQuery is softmax(q k^T scale) v.
+func attendQuery(q []float64, keys, values [][]float64, scale float64) []float64 {
 	scores := make([]float64, len(keys))
 	top := math.Inf(-1)
 	for i := range scores {

@@ -26,7 +26,7 @@ func FP8Weight(name string, m Matrix) Weight {
 	for i := range m.Rows {
 		scale := float64(float32(Largest(m.Row(i)) / 448))
 		for j, v := range m.Row(i) {
-			value, code := e4m3(v / scale)
+			value, code := roundToE4M3(v / scale)
 			m.Row(i)[j] = value * scale
 			w.Tensor.Data = append(w.Tensor.Data, code)
 		}
@@ -57,7 +57,7 @@ func (m Matrix) InFP8() Matrix {
 		scale := float32(Largest(m.Row(i))) / 448
 		for j, v := range m.Row(i) {
 			if scale > 0 {
-				value, _ := e4m3(float64(float32(v) / scale))
+				value, _ := roundToE4M3(float64(float32(v) / scale))
 				out.Row(i)[j] = value * float64(scale)
 			}
 		}
@@ -96,8 +96,8 @@ func int8Code(v float64, scale float32) float64 {
 	return min(127, max(-128, math.RoundToEven(float64(float32(v)/scale))))
 }
 
-// e4m3 is the value nearest to x, the even code of two, at most 448 away from zero.
-func e4m3(x float64) (value float64, code byte) {
+// roundToE4M3 is the value nearest to x, the even code of two, at most 448 away from zero.
+func roundToE4M3(x float64) (value float64, code byte) {
 	magnitude, sign := math.Abs(x), byte(0)
 	if math.Signbit(x) {
 		sign = 0x80

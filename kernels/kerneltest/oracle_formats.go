@@ -18,9 +18,9 @@ func Encode(typ kernels.DType, v []float64) []byte {
 		case kernels.F32:
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(x)))
 		case kernels.BF16:
-			out = binary.LittleEndian.AppendUint16(out, bf16(x))
+			out = binary.LittleEndian.AppendUint16(out, roundToBF16(x))
 		case kernels.F16:
-			out = binary.LittleEndian.AppendUint16(out, half(x))
+			out = binary.LittleEndian.AppendUint16(out, roundToHalf(x))
 		}
 	}
 	return out
@@ -42,8 +42,8 @@ func Decode(typ kernels.DType, raw []byte) []float64 {
 	return out
 }
 
-// bf16 rounds to the upper half of a float32.
-func bf16(x float64) uint16 {
+// roundToBF16 rounds to the upper half of a float32.
+func roundToBF16(x float64) uint16 {
 	bits := math.Float32bits(float32(x))
 	if x != x {
 		return uint16(bits>>16) | 0x40
@@ -51,8 +51,8 @@ func bf16(x float64) uint16 {
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// half rounds to binary16, flushing what is below its normal range to zero.
-func half(x float64) uint16 {
+// roundToHalf rounds to binary16, flushing what is below its normal range to zero.
+func roundToHalf(x float64) uint16 {
 	sign := uint16(0)
 	if math.Signbit(x) {
 		sign = 0x8000

@@ -30,7 +30,7 @@ func (s suite) testProduct(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	values := Rounded(d.ActType(), d.Normal(rows*in, 1))
 	dst := d.Mat(typ, rows, w.Rows, nil)
 	rank.Product(dst, d.Mat(d.ActType(), rows, in, values), l)
-	check(d.T, "product", s.tol, d.Values(dst), NewMatrix(rows, in, values).TimesTransposed(w, bias).V)
+	checkValues(d.T, "product", s.tol, d.Values(dst), NewMatrix(rows, in, values).TimesTransposed(w, bias).V)
 }
 
 // testMLPProduct compares with MLP, which has its own test.
@@ -42,14 +42,14 @@ func (s suite) testMLPProduct(d *fixture, rank kernels.Rank, typ kernels.DType) 
 	before := Rounded(kernels.F32, d.Normal(rows*hidden, 2))
 	x, dst := d.Mat(kernels.F32, rows, hidden, before), d.Mat(typ, rows, hidden, nil)
 	rank.MLPProduct(dst, x, norm, normEps, gated, down)
-	check(d.T, "x after", Tolerance{}, d.Values(x), before)
+	checkValues(d.T, "x after", Tolerance{}, d.Values(x), before)
 	product := d.Values(dst)
 	d.MLP(x, norm, normEps, gated, down)
 	tol := Tolerance{Max: 1e-5, RMS: 1e-6}
 	if typ != kernels.F32 {
 		tol = Tolerance{Max: 0.004, RMS: 0.002} // half a unit in the last of 8 bits
 	}
-	check(d.T, "product", tol, product, minus(d.Values(x), before))
+	checkValues(d.T, "product", tol, product, subtractValues(d.Values(x), before))
 }
 
 // testAddSum has parts that cancel, so that the order of the sum shows: in float32 it must be
@@ -74,12 +74,12 @@ func (s suite) testAddSum(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	for i := range want {
 		want[i] = float64(float32(before[i]) + float32(c[i]))
 	}
-	check(d.T, "a - a + c", Tolerance{}, d.Values(x), want)
+	checkValues(d.T, "a - a + c", Tolerance{}, d.Values(x), want)
 	rank.AddSum(x, []kernels.Mat{third})
 	for i := range want {
 		want[i] = float64(float32(want[i]) + float32(c[i]))
 	}
-	check(d.T, "c alone", Tolerance{}, d.Values(x), want)
+	checkValues(d.T, "c alone", Tolerance{}, d.Values(x), want)
 }
 
 func (s suite) testSubTable(d *fixture, rank kernels.Rank, typ kernels.DType) {
@@ -98,5 +98,5 @@ func (s suite) testSubTable(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	for i := range rows {
 		want = append(want, d.Values(all)[i*vocabulary+from:i*vocabulary+to]...)
 	}
-	check(d.T, "logits of the part", s.tol, d.Values(some), want)
+	checkValues(d.T, "logits of the part", s.tol, d.Values(some), want)
 }

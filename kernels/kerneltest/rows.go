@@ -118,7 +118,7 @@ func (s suite) rowsOf(t *testing.T, d *fixture, n int, ops []rowsOp) {
 					rows = 70 // one at a time is slow, and one is like another
 				}
 				var got [][]byte
-				for chunk := range slices.Chunk(through(rows), size) {
+				for chunk := range slices.Chunk(numbersBelow(rows), size) {
 					got = append(got, op.compute(chunk)...)
 				}
 				checkBits(d.T, fmt.Sprintf("chunks of %d rows", size), got, want[:rows])
@@ -138,27 +138,27 @@ func (s suite) testRowsOfAttention(t *testing.T) {
 	for _, c := range rowCases {
 		t.Run(c.String(), func(t *testing.T) {
 			r := newAttentionRun(newFixture(t, s.open(t)), c)
-			seq := r.sequence(c.segs[0].rows)
-			_, dst := r.call(true, part{seq, 0, seq.tokens})
+			seq := r.drawSequence(c.segs[0].rows)
+			_, dst := r.runAttention(true, part{seq, 0, seq.tokens})
 			want := r.RowBits(dst)
 			// moved is the same sequence in other blocks.
 			moved := func() *sequence {
-				return &sequence{seq.qkv, seq.tokens, r.blocks(len(seq.blocks))}
+				return &sequence{seq.qkv, seq.tokens, r.newBlocks(len(seq.blocks))}
 			}
 			for _, size := range chunkings {
 				again := moved()
 				var got [][]byte
 				for from := 0; from < seq.tokens; from += size {
-					_, dst := r.call(true, part{again, from, min(seq.tokens, from+size)})
+					_, dst := r.runAttention(true, part{again, from, min(seq.tokens, from+size)})
 					got = append(got, r.RowBits(dst)...)
 				}
 				checkBits(r.T, fmt.Sprintf("chunks of %d rows", size), got, want)
 			}
 			for _, cached := range []int{1, 16, 100, 255, 256, 257} {
 				again := moved()
-				r.call(false, part{again, 0, cached})
-				before, after := r.sequence(37), r.sequence(5)
-				_, dst := r.call(true, part{before, 0, 37}, part{again, cached, seq.tokens}, part{after, 0, 5})
+				r.runAttention(false, part{again, 0, cached})
+				before, after := r.drawSequence(37), r.drawSequence(5)
+				_, dst := r.runAttention(true, part{before, 0, 37}, part{again, cached, seq.tokens}, part{after, 0, 5})
 				got := r.RowBits(dst)[37:]
 				checkBits(r.T, fmt.Sprintf("after %d cached, beside others", cached), got[:seq.tokens-cached], want[cached:])
 			}
@@ -166,8 +166,8 @@ func (s suite) testRowsOfAttention(t *testing.T) {
 	}
 }
 
-// through is the numbers below n.
-func through(n int) []int {
+// numbersBelow is the numbers below n.
+func numbersBelow(n int) []int {
 	rows := make([]int, n)
 	for i := range rows {
 		rows[i] = i
@@ -191,12 +191,12 @@ func SameBits(t *testing.T, a, b Open) {
 		bits := map[string][][]byte{}
 		for _, shape := range []opsShape{halfOps, deepOps, fp8Ops} {
 			for _, op := range linearOps(d, shape, n) {
-				bits[fmt.Sprintf("%s of %v", op.name, shape)] = op.compute(through(n))
+				bits[fmt.Sprintf("%s of %v", op.name, shape)] = op.compute(numbersBelow(n))
 			}
 		}
 		r := newAttentionRun(d, rowCases[0])
-		seq, beside := r.sequence(n), r.sequence(40)
-		_, dst := r.call(true, part{seq, 0, n}, part{beside, 0, 40})
+		seq, beside := r.drawSequence(n), r.drawSequence(40)
+		_, dst := r.runAttention(true, part{seq, 0, n}, part{beside, 0, 40})
 		bits["Attention"] = r.RowBits(dst)
 		return bits
 	})

@@ -12,21 +12,21 @@ import (
 // yolox are convolutions of YOLOX-nano (Ge et al., 2021) for a picture of 416 x 416, and 5 x 5 ones of
 // PicoDet (Yu et al., 2021), with how they follow one another: the stem, a stage's and the heads'.
 var yolox = []Conv{
-	square(1, 208, 12, 16, 1, 3, 1),
-	square(1, 208, 16, 16, 16, 3, 2),
-	square(1, 104, 16, 32, 1, 1, 1),
-	square(1, 104, 16, 16, 16, 3, 1),
-	square(1, 52, 64, 64, 1, 1, 1),
-	square(1, 52, 64, 64, 64, 3, 1),
-	square(1, 26, 128, 128, 1, 1, 1),
-	square(1, 26, 128, 128, 128, 3, 2),
-	square(1, 26, 96, 96, 96, 5, 1),
-	square(1, 52, 48, 48, 48, 5, 2),
-	square(1, 13, 512, 256, 1, 1, 1),
-	square(1, 13, 256, 256, 256, 3, 1),
-	square(1, 26, 64, 64, 1, 3, 1),
-	square(1, 416, 3, 16, 1, 3, 2),
-	square(1, 52, 64, 4, 1, 1, 1),
+	newSquareConv(1, 208, 12, 16, 1, 3, 1),
+	newSquareConv(1, 208, 16, 16, 16, 3, 2),
+	newSquareConv(1, 104, 16, 32, 1, 1, 1),
+	newSquareConv(1, 104, 16, 16, 16, 3, 1),
+	newSquareConv(1, 52, 64, 64, 1, 1, 1),
+	newSquareConv(1, 52, 64, 64, 64, 3, 1),
+	newSquareConv(1, 26, 128, 128, 1, 1, 1),
+	newSquareConv(1, 26, 128, 128, 128, 3, 2),
+	newSquareConv(1, 26, 96, 96, 96, 5, 1),
+	newSquareConv(1, 52, 48, 48, 48, 5, 2),
+	newSquareConv(1, 13, 512, 256, 1, 1, 1),
+	newSquareConv(1, 13, 256, 256, 256, 3, 1),
+	newSquareConv(1, 26, 64, 64, 1, 3, 1),
+	newSquareConv(1, 416, 3, 16, 1, 3, 2),
+	newSquareConv(1, 52, 64, 4, 1, 1, 1),
 }
 
 // Bench measures convolutions at the shapes of detectors, with SiLU after them and backward, in GFLOP/s of the
@@ -57,8 +57,8 @@ func Bench(b *testing.B, open Open) {
 			d.Map(dst, identity, src)
 		}},
 		{"Interpolate/twice", []int{1, 26, 26, 64}, func(d *device, dst, src kernels.Tensor) {
-			dst.Shape, dst.Stride = []int{1, 52, 26, 64}, dense([]int{1, 52, 26, 64})
-			d.Interpolate(dst, src, 1, twice(26))
+			dst.Shape, dst.Stride = []int{1, 52, 26, 64}, denseStrides([]int{1, 52, 26, 64})
+			d.Interpolate(dst, src, 1, upsampleTaps(26))
 		}},
 		{"Reduce/spatial", []int{1, 52, 52, 96}, func(d *device, dst, src kernels.Tensor) {
 			dst.Shape = []int{1, 1, 1, 96}
@@ -72,19 +72,19 @@ func Bench(b *testing.B, open Open) {
 	for _, m := range moves {
 		b.Run(m.name, func(b *testing.B) {
 			d := newDevice(b, open)
-			src := d.put(d.view(m.shape, dense(m.shape)), d.normal(m.shape...))
-			dst := d.view([]int{2 * Product(m.shape)}, []int{1})
-			dst.Shape, dst.Stride = m.shape, dense(m.shape)
+			src := d.writeElements(d.newView(m.shape, denseStrides(m.shape)), d.drawNormalArray(m.shape...))
+			dst := d.newView([]int{2 * Product(m.shape)}, []int{1})
+			dst.Shape, dst.Stride = m.shape, denseStrides(m.shape)
 			best := kerneltest.Shortest(b, b.Loop, d, func() { m.run(d, dst, src) })
 			b.ReportMetric(4*float64(Product(m.shape))/float64(best.Nanoseconds()), "GB/s-read")
 		})
 	}
 }
 
-var identity = code(1, kernels.Instruction{Op: kernels.Copy, A: 0})
+var identity = newProgram(1, kernels.Instruction{Op: kernels.Copy, A: 0})
 
-// twice are the taps of nearest neighbours for twice as many.
-func twice(n int) kernels.Taps {
+// upsampleTaps are the taps of nearest neighbours for twice as many.
+func upsampleTaps(n int) kernels.Taps {
 	t := kernels.Taps{Start: []int32{0}}
 	for i := range 2 * n {
 		t.Start, t.Index, t.Weight = append(t.Start, int32(i+1)), append(t.Index, int32(i/2)), append(t.Weight, 1)
@@ -92,29 +92,29 @@ func twice(n int) kernels.Taps {
 	return t
 }
 
-// dense uploads an image without gaps, as most are.
-func (d *device) dense(shape []int) kernels.Tensor {
-	return d.put(d.view(shape, dense(shape)), d.normal(shape...))
+// uploadDenseImage uploads an image without gaps, as most are.
+func (d *device) uploadDenseImage(shape []int) kernels.Tensor {
+	return d.writeElements(d.newView(shape, denseStrides(shape)), d.drawNormalArray(shape...))
 }
 
 func benchConv(b *testing.B, open Open, c Conv, then *kernels.Program) {
 	d := newDevice(b, open)
-	f, _, _ := d.filter(c)
-	src, dst := d.dense(c.InputShape()), d.dense(c.OutputShape())
+	f, _, _ := d.drawFilter(c)
+	src, dst := d.uploadDenseImage(c.InputShape()), d.uploadDenseImage(c.OutputShape())
 	d.reportConv(b, c, func() { d.Conv(dst, src, f, c.Origin, then) })
 }
 
 func benchConvBackward(b *testing.B, open Open, c Conv) {
 	d := newDevice(b, open)
-	f, _, _ := d.filter(c)
-	src, dst := d.dense(c.OutputShape()), d.dense(c.InputShape())
+	f, _, _ := d.drawFilter(c)
+	src, dst := d.uploadDenseImage(c.OutputShape()), d.uploadDenseImage(c.InputShape())
 	d.reportConv(b, c, func() { d.ConvBackward(dst, src, f, c.Origin) })
 }
 
 // reportConv measures run beside a product of two matrices of 512 x 512.
 func (d *device) reportConv(b *testing.B, c Conv, run func()) {
 	const n = 512
-	x, y := d.dense([]int{n, n}), d.dense([]int{n, n})
+	x, y := d.uploadDenseImage([]int{n, n}), d.uploadDenseImage([]int{n, n})
 	matmul := kerneltest.Shortest(b, kerneltest.For(50*time.Millisecond), d, func() { d.MatMul(y, x, x) })
 	best := kerneltest.Shortest(b, b.Loop, d, run)
 	rate := kerneltest.Gigaflops(2*float64(c.Taps())*float64(Product(c.OutputShape())), best)
@@ -124,7 +124,7 @@ func (d *device) reportConv(b *testing.B, c Conv, run func()) {
 
 func benchPool(b *testing.B, open Open, p Pool) {
 	d := newDevice(b, open)
-	src, dst := d.dense(p.InputShape()), d.dense(p.OutputShape())
+	src, dst := d.uploadDenseImage(p.InputShape()), d.uploadDenseImage(p.OutputShape())
 	best := kerneltest.Shortest(b, b.Loop, d, func() { d.Pool(dst, src, p.PoolSpec, p.Origin) })
 	b.ReportMetric(4*float64(Product(p.InputShape()))/float64(best.Nanoseconds()), "GB/s-read")
 }

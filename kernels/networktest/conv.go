@@ -9,8 +9,8 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// square is a convolution of two dimensions with padding that keeps the size, but for strides.
-func square(n, size, in, out, groups, kernel, stride int) Conv {
+// newSquareConv is a convolution of two dimensions with padding that keeps the size, but for strides.
+func newSquareConv(n, size, in, out, groups, kernel, stride int) Conv {
 	outputs := (size + stride - 1) / stride
 	return Conv{
 		ConvSpec: kernels.ConvSpec{In: in, Out: out, Groups: groups, Kernel: []int{kernel, kernel}, Strides: []int{stride, stride}, Dilations: []int{1, 1}},
@@ -20,20 +20,20 @@ func square(n, size, in, out, groups, kernel, stride int) Conv {
 
 // convs are shapes as networks have them.
 var convs = []Conv{
-	square(1, 7, 3, 16, 1, 3, 2),
-	square(2, 13, 16, 16, 16, 3, 1),
-	square(1, 9, 24, 24, 24, 5, 1),
-	square(1, 8, 24, 24, 24, 5, 2),
-	square(3, 5, 64, 33, 1, 1, 1),
-	square(1, 1, 64, 64, 1, 1, 1),
-	square(1, 6, 32, 64, 1, 3, 1),
-	square(2, 10, 17, 17, 17, 3, 2),
-	square(1, 12, 3, 8, 1, 6, 2),
-	square(1, 11, 3, 64, 1, 7, 2),
-	square(1, 6, 32, 32, 2, 3, 1),
-	square(1, 5, 8, 24, 8, 3, 1),
-	square(1, 5, 40, 40, 5, 1, 1),
-	square(1, 40, 4, 4, 4, 3, 1),
+	newSquareConv(1, 7, 3, 16, 1, 3, 2),
+	newSquareConv(2, 13, 16, 16, 16, 3, 1),
+	newSquareConv(1, 9, 24, 24, 24, 5, 1),
+	newSquareConv(1, 8, 24, 24, 24, 5, 2),
+	newSquareConv(3, 5, 64, 33, 1, 1, 1),
+	newSquareConv(1, 1, 64, 64, 1, 1, 1),
+	newSquareConv(1, 6, 32, 64, 1, 3, 1),
+	newSquareConv(2, 10, 17, 17, 17, 3, 2),
+	newSquareConv(1, 12, 3, 8, 1, 6, 2),
+	newSquareConv(1, 11, 3, 64, 1, 7, 2),
+	newSquareConv(1, 6, 32, 32, 2, 3, 1),
+	newSquareConv(1, 5, 8, 24, 8, 3, 1),
+	newSquareConv(1, 5, 40, 40, 5, 1, 1),
+	newSquareConv(1, 40, 4, 4, 4, 3, 1),
 }
 
 // maxProducts bounds the products of a random convolution.
@@ -42,22 +42,22 @@ const maxProducts = 200_000
 // randomConv draws one, of which no figure need go with another.
 func (d *device) randomConv() Conv {
 	for {
-		c := Conv{N: one(d, 1, 1, 2, 3), Bias: d.upTo(1) == 0}
-		c.In, c.Out = one(d, 1, 3, 8, 16, 17, 64), one(d, 1, 3, 8, 16, 17, 64)
+		c := Conv{N: pickChoice(d, 1, 1, 2, 3), Bias: d.upTo(1) == 0}
+		c.In, c.Out = pickChoice(d, 1, 3, 8, 16, 17, 64), pickChoice(d, 1, 3, 8, 16, 17, 64)
 		switch c.Groups = 1; d.upTo(2) {
 		case 1: // depthwise
 			c.Groups = c.In
-			c.Out = c.In * one(d, 1, 1, 1, 2, 3)
+			c.Out = c.In * pickChoice(d, 1, 1, 1, 2, 3)
 		case 2:
-			c.Groups = one(d, 1, 2, 4)
-			c.In, c.Out = c.Groups*one(d, 1, 3, 8), c.Groups*one(d, 1, 5, 8)
+			c.Groups = pickChoice(d, 1, 2, 4)
+			c.In, c.Out = c.Groups*pickChoice(d, 1, 3, 8), c.Groups*pickChoice(d, 1, 5, 8)
 		}
-		for range one(d, 1, 2, 2, 2, 3) {
-			c.Kernel = append(c.Kernel, one(d, 1, 2, 3, 3, 5))
-			c.Strides = append(c.Strides, one(d, 1, 1, 2, 3))
-			c.Dilations = append(c.Dilations, one(d, 1, 1, 1, 2, 3))
-			c.Input = append(c.Input, one(d, 1, 2, 5, 8, 13))
-			c.Size = append(c.Size, one(d, 1, 3, 6, 7, 17))
+		for range pickChoice(d, 1, 2, 2, 2, 3) {
+			c.Kernel = append(c.Kernel, pickChoice(d, 1, 2, 3, 3, 5))
+			c.Strides = append(c.Strides, pickChoice(d, 1, 1, 2, 3))
+			c.Dilations = append(c.Dilations, pickChoice(d, 1, 1, 1, 2, 3))
+			c.Input = append(c.Input, pickChoice(d, 1, 2, 5, 8, 13))
+			c.Size = append(c.Size, pickChoice(d, 1, 3, 6, 7, 17))
 			c.Origin = append(c.Origin, d.upTo(7)-5)
 		}
 		if float64(c.Taps())*float64(Product(c.OutputShape())) < maxProducts {
@@ -75,13 +75,13 @@ func hostTensor(name string, rows, cols int, v []float64) kernels.HostTensor {
 	return t
 }
 
-// filter draws weights [Out, In/Groups, kernel...] and a bias.
-func (d *device) filter(c Conv) (f kernels.Filter, weight, bias Array) {
+// drawFilter draws weights [Out, In/Groups, kernel...] and a bias.
+func (d *device) drawFilter(c Conv) (f kernels.Filter, weight, bias Array) {
 	d.t.Helper()
-	weight, bias = d.normal(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), NewArray(c.Out)
+	weight, bias = d.drawNormalArray(append([]int{c.Out, c.In / c.Groups}, c.Kernel...)...), NewArray(c.Out)
 	var added kernels.HostTensor
 	if c.Bias {
-		bias = d.normal(c.Out)
+		bias = d.drawNormalArray(c.Out)
 		added = hostTensor("bias", 1, c.Out, bias.V)
 	}
 	f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), weight.V), added)
@@ -94,8 +94,8 @@ func (d *device) filter(c Conv) (f kernels.Filter, weight, bias Array) {
 
 func (s suite) testFilter(t *testing.T) {
 	d := newDevice(t, s.open)
-	c := square(1, 5, 6, 4, 2, 3, 1)
-	f, _, _ := d.filter(c)
+	c := newSquareConv(1, 5, 6, 4, 2, 3, 1)
+	f, _, _ := d.drawFilter(c)
 	if got := f.Spec(); fmt.Sprint(got) != fmt.Sprint(c.ConvSpec) || f.Bytes() <= 0 {
 		t.Errorf("a filter of %+v says %+v, and has %d bytes", c.ConvSpec, got, f.Bytes())
 	}
@@ -123,8 +123,8 @@ func (s suite) testFilter(t *testing.T) {
 		}
 		defer f.Free()
 		dst := d.imageResult(1, 1, 4)
-		d.Conv(dst, d.image(Array{Shape: []int{1, 1, 1}, V: []float64{3}}), f, []int{0}, nil)
-		d.checkEqual(typ.String(), d.got(typ.String(), dst), []float64{2, -8, 12, 1})
+		d.Conv(dst, d.uploadImage(Array{Shape: []int{1, 1, 1}, V: []float64{3}}), f, []int{0}, nil)
+		d.checkEqual(typ.String(), d.readResult(typ.String(), dst), []float64{2, -8, 12, 1})
 	}
 }
 
@@ -136,7 +136,7 @@ func (s suite) eachConv(t *testing.T, random int, test func(d *device, c Conv)) 
 	d := newDevice(t, s.open)
 	for range random {
 		c := d.randomConv()
-		t.Run(c.String(), func(t *testing.T) { test(d.within(t), c) })
+		t.Run(c.String(), func(t *testing.T) { test(d.inSubtest(t), c) })
 	}
 }
 
@@ -147,24 +147,24 @@ func (s suite) testConv(t *testing.T) {
 
 func (d *device) compareConv(c Conv) {
 	d.t.Helper()
-	f, weight, bias := d.filter(c)
-	x := d.normal(c.InputShape()...)
+	f, weight, bias := d.drawFilter(c)
+	x := d.drawNormalArray(c.InputShape()...)
 	dst := d.imageResult(c.OutputShape()...)
-	d.Conv(dst, d.image(x), f, c.Origin, nil)
-	d.checkSums("convolution", d.got("convolution", dst), c.Forward(x, weight, bias))
+	d.Conv(dst, d.uploadImage(x), f, c.Origin, nil)
+	d.checkSums("convolution", d.readResult("convolution", dst), c.Forward(x, weight, bias))
 }
 
 // testConvNaN has numbers that are none in the input: they are seen where they are taps, and nowhere else.
 func (s suite) testConvNaN(t *testing.T) {
-	for _, c := range []Conv{square(1, 9, 8, 8, 8, 3, 1), square(1, 9, 16, 16, 1, 3, 1), square(1, 9, 16, 16, 1, 1, 1), square(1, 9, 3, 16, 1, 5, 2)} {
+	for _, c := range []Conv{newSquareConv(1, 9, 8, 8, 8, 3, 1), newSquareConv(1, 9, 16, 16, 1, 3, 1), newSquareConv(1, 9, 16, 16, 1, 1, 1), newSquareConv(1, 9, 3, 16, 1, 5, 2)} {
 		d := newDevice(t, s.open)
-		f, weight, bias := d.filter(c)
-		x := d.normal(c.InputShape()...)
+		f, weight, bias := d.drawFilter(c)
+		x := d.drawNormalArray(c.InputShape()...)
 		x.V[d.upTo(len(x.V)-1)] = math.NaN()
 		x.V[d.upTo(len(x.V)-1)] = math.Inf(1)
 		dst := d.imageResult(c.OutputShape()...)
-		d.Conv(dst, d.image(x), f, c.Origin, nil)
-		d.checkSums("convolution", d.got("convolution", dst), c.Forward(x, weight, bias))
+		d.Conv(dst, d.uploadImage(x), f, c.Origin, nil)
+		d.checkSums("convolution", d.readResult("convolution", dst), c.Forward(x, weight, bias))
 	}
 }
 
@@ -174,9 +174,9 @@ func (s suite) testConvBackward(t *testing.T) {
 
 func (d *device) compareConvBackward(c Conv) {
 	d.t.Helper()
-	f, weight, _ := d.filter(c)
-	grad := d.normal(c.OutputShape()...)
+	f, weight, _ := d.drawFilter(c)
+	grad := d.drawNormalArray(c.OutputShape()...)
 	dst := d.imageResult(c.InputShape()...)
-	d.ConvBackward(dst, d.image(grad), f, c.Origin)
-	d.checkSums("gradient", d.got("gradient", dst), c.Backward(grad, weight))
+	d.ConvBackward(dst, d.uploadImage(grad), f, c.Origin)
+	d.checkSums("gradient", d.readResult("gradient", dst), c.Backward(grad, weight))
 }

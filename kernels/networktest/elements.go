@@ -24,10 +24,10 @@ func (s suite) testElements(t *testing.T) {
 	for op := kernels.Copy; int(op) < kernels.ElementOps; op++ {
 		t.Run(op.String(), func(t *testing.T) {
 			d := newDevice(t, s.open)
-			operands := d.edges(op)
+			operands := d.specialTuples(op)
 			for range 3 {
 				for i := range operands {
-					operands[i] = append(operands[i], d.spread(30000)...)
+					operands[i] = append(operands[i], d.drawSpreadValues(30000)...)
 				}
 			}
 			d.compareElements(op, operands)
@@ -35,8 +35,8 @@ func (s suite) testElements(t *testing.T) {
 	}
 }
 
-// edges are all tuples of special values.
-func (d *device) edges(op kernels.ElementOp) [][]float32 {
+// specialTuples are all tuples of special values.
+func (d *device) specialTuples(op kernels.ElementOp) [][]float32 {
 	operands := make([][]float32, op.Args())
 	n := len(specials)
 	total := n
@@ -51,8 +51,8 @@ func (d *device) edges(op kernels.ElementOp) [][]float32 {
 	return operands
 }
 
-// spread draws numbers of all sizes, most of them near 1.
-func (d *device) spread(n int) []float32 {
+// drawSpreadValues draws numbers of all sizes, most of them near 1.
+func (d *device) drawSpreadValues(n int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
 		switch d.upTo(3) {
@@ -79,11 +79,11 @@ func (d *device) compareElements(op kernels.ElementOp, operands [][]float32) {
 		for i, x := range v {
 			a.V[i] = float64(x)
 		}
-		in = append(in, d.put(d.view(a.Shape, []int{1}), a))
+		in = append(in, d.writeElements(d.newView(a.Shape, []int{1}), a))
 	}
-	dst := d.view([]int{n}, []int{1})
+	dst := d.newView([]int{n}, []int{1})
 	d.Map(dst, p, in...)
-	got := d.got(op.String(), dst)
+	got := d.readResult(op.String(), dst)
 	failures := 0
 	for i := range n {
 		args := [3]float32{}

@@ -19,7 +19,7 @@ func (s suite) testFree(t *testing.T) {
 	var first int64
 	x, y := make([]kernels.Tensor, len(convs)), make([]kernels.Tensor, len(convs))
 	for i, c := range convs {
-		x[i], y[i] = d.view(c.InputShape(), dense(c.InputShape())), d.view(c.OutputShape(), dense(c.OutputShape()))
+		x[i], y[i] = d.newView(c.InputShape(), denseStrides(c.InputShape())), d.newView(c.OutputShape(), denseStrides(c.OutputShape()))
 	}
 	for round := range 4 {
 		for i, c := range convs {
@@ -32,7 +32,7 @@ func (s suite) testFree(t *testing.T) {
 			}
 			d.Conv(y[i], x[i], f, c.Origin, silu)
 			d.ConvBackward(x[i], y[i], f, c.Origin)
-			d.sync()
+			d.syncOrFail()
 			f.Free()
 		}
 		if !ok {
@@ -51,8 +51,8 @@ func (s suite) testFree(t *testing.T) {
 	}
 }
 
-// dense are the strides of a tensor without gaps.
-func dense(shape []int) []int {
+// denseStrides are the strides of a tensor without gaps.
+func denseStrides(shape []int) []int {
 	stride, next := make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		stride[i], next = next, next*shape[i]

@@ -24,10 +24,10 @@ func Fuzz(f *testing.F, open Open) {
 			d.compareConvBackward(d.randomConv())
 		case 2:
 			p := d.randomPool()
-			d.comparePool(p, d.normal(p.InputShape()...))
+			d.comparePool(p, d.drawNormalArray(p.InputShape()...))
 		case 3:
 			p := d.randomPool()
-			d.comparePoolBackward(p, d.normal(p.InputShape()...))
+			d.comparePoolBackward(p, d.drawNormalArray(p.InputShape()...))
 		case 4:
 			d.compareInterpolate(shape, d.upTo(len(shape)-1), d.upTo(20))
 		case 5:

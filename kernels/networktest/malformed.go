@@ -20,13 +20,13 @@ func (s suite) testEmpty(t *testing.T) {
 		func(c *Conv) { c.Input = []int{5, 0} },
 		func(c *Conv) { c.Origin = []int{1000, -1000} },
 	} {
-		c := square(2, 5, 8, 16, 1, 3, 1)
+		c := newSquareConv(2, 5, 8, 16, 1, 3, 1)
 		change(&c)
 		d.compareConv(c)
 		d.compareConvBackward(c)
 		for _, p := range []Pool{squarePool("max", 5, 8, 3, 1, 1, 1), squarePool("mean", 5, 8, 3, 1, 1, 1), squarePool("counted", 5, 8, 3, 1, 1, 1)} {
 			p.N, p.Input, p.Size, p.Origin = c.N, c.Input, c.Size, c.Origin
-			x := d.normal(p.InputShape()...)
+			x := d.drawNormalArray(p.InputShape()...)
 			d.comparePool(p, x)
 			d.comparePoolBackward(p, x)
 		}
@@ -38,7 +38,7 @@ func (s suite) testEmpty(t *testing.T) {
 		}
 		for how := range reductions {
 			for set := range 1 << len(shape) {
-				d.compareReduce(how, shape, set, d.normal(shape...))
+				d.compareReduce(how, shape, set, d.drawNormalArray(shape...))
 			}
 		}
 		d.compareMap(silu, shape, false)
@@ -52,9 +52,9 @@ func (s suite) testEmpty(t *testing.T) {
 // next call computes.
 func (s suite) testMalformed(t *testing.T) {
 	d := newDevice(t, s.open)
-	c := square(1, 6, 8, 8, 1, 3, 1)
-	f, _, _ := d.filter(c)
-	x, y := d.image(d.normal(1, 6, 6, 8)), d.imageResult(1, 6, 6, 8)
+	c := newSquareConv(1, 6, 8, 8, 1, 3, 1)
+	f, _, _ := d.drawFilter(c)
+	x, y := d.uploadImage(d.drawNormalArray(1, 6, 6, 8)), d.imageResult(1, 6, 6, 8)
 	with := func(t kernels.Tensor, change func(t *kernels.Tensor)) kernels.Tensor {
 		t.Shape, t.Stride = slices.Clone(t.Shape), slices.Clone(t.Stride)
 		change(&t)
@@ -87,16 +87,16 @@ func (s suite) testMalformed(t *testing.T) {
 		if err := d.Sync(); err == nil {
 			t.Errorf("%s: no error", what)
 		}
-		for i, b := range d.bits(y) {
+		for i, b := range d.elementBits(y) {
 			if b != untouched {
 				t.Fatalf("%s: element %d was written", what, i)
 			}
 		}
-		d.gaps(what, y)
+		d.checkGaps(what, y)
 	}
 	o, spec := c.Origin, squarePool("max", 6, 8, 3, 1, 1, 1).PoolSpec
 	one := kernels.Taps{Start: []int32{0, 1, 2, 3, 4, 5, 6}, Index: []int32{0, 0, 0, 0, 0, 0}, Weight: make([]float32, 6)}
-	add := code(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
+	add := newProgram(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
 	for _, side := range []string{"result", "operand"} {
 		of := map[string]kernels.Tensor{"result": y, "operand": x}[side]
 		reach(of, func(what string, bad kernels.Tensor) {
@@ -125,17 +125,17 @@ func (s suite) testMalformed(t *testing.T) {
 
 	// What fits still computes.
 	d.Conv(y, x, f, o, silu)
-	d.got("convolution", y)
+	d.readResult("convolution", y)
 }
 
 // refuseFigures calls with operands that fit their buffers but not each other.
 func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, refused func(what string, call func())) {
 	o := []int{-1, -1}
 	spec := squarePool("max", 6, 8, 3, 1, 1, 1).PoolSpec
-	add := code(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
+	add := newProgram(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
 	turned := x
 	turned.Shape, turned.Stride = []int{1, 6, 6, 8}, []int{x.Stride[0], x.Stride[2], x.Stride[1], x.Stride[3]}
-	narrow, short, flat := slice(x, 3, 0, 7), slice(x, 1, 0, 5), kernels.Tensor{Buf: x.Buf, Off: x.Off, Shape: []int{6}, Stride: []int{1}}
+	narrow, short, flat := sliceTensor(x, 3, 0, 7), sliceTensor(x, 1, 0, 5), kernels.Tensor{Buf: x.Buf, Off: x.Off, Shape: []int{6}, Stride: []int{1}}
 	over := y
 	over.Stride = []int{1, 1, 8, 1}
 	taps := func(start, index []int32, weights int) kernels.Taps {
@@ -144,7 +144,7 @@ func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, r
 	six := []int32{0, 1, 2, 3, 4, 5, 6}
 	for what, call := range map[string]func(){
 		"too few channels":               func() { d.Conv(y, narrow, f, o, nil) },
-		"too few channels of the result": func() { d.Conv(slice(y, 3, 0, 7), x, f, o, nil) },
+		"too few channels of the result": func() { d.Conv(sliceTensor(y, 3, 0, 7), x, f, o, nil) },
 		"too few dimensions":             func() { d.Conv(y, flat, f, o, nil) },
 		"dimensions turned":              func() { d.Conv(y, turned, f, o, nil) },
 		"an origin of one dimension":     func() { d.Conv(y, x, f, o[:1], nil) },
@@ -152,11 +152,11 @@ func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, r
 		"operands without a program":     func() { d.Conv(y, x, f, o, nil, x) },
 		"a program without operands":     func() { d.Conv(y, x, f, o, add) },
 		"an operand of another shape":    func() { d.Conv(y, x, f, o, add, short) },
-		"a result that is not there":     func() { d.Conv(y, x, f, o, also(0)) },
-		"a result of another shape":      func() { d.Conv(y, x, f, o, also(0), short) },
-		"a register that is no result":   func() { d.Conv(y, x, f, o, also(3), x) },
-		"another result over itself":     func() { d.Conv(y, x, f, o, also(0), repeated(x)) },
-		"a map of two results":           func() { d.Map(y, also(0), x) },
+		"a result that is not there":     func() { d.Conv(y, x, f, o, siluWithOutput(0)) },
+		"a result of another shape":      func() { d.Conv(y, x, f, o, siluWithOutput(0), short) },
+		"a register that is no result":   func() { d.Conv(y, x, f, o, siluWithOutput(3), x) },
+		"another result over itself":     func() { d.Conv(y, x, f, o, siluWithOutput(0), repeatFirstRow(x)) },
+		"a map of two results":           func() { d.Map(y, siluWithOutput(0), x) },
 		"no filter":                      func() { d.Conv(y, x, nil, o, nil) },
 		"another's filter":               func() { d.Conv(y, x, strange{}, o, nil) },
 		"another's filter, backward":     func() { d.ConvBackward(y, x, strange{}, o) },
@@ -187,32 +187,32 @@ func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, r
 		"matrices that do not fit":              func() { d.MatMul(y, x, x) },
 		"a matrix of one dimension":             func() { d.MatMul(flat, flat, flat) },
 		"no program":                            func() { d.Map(y, nil, x) },
-		"an empty program":                      func() { d.Map(y, code(1), x) },
+		"an empty program":                      func() { d.Map(y, newProgram(1), x) },
 		"too few operands":                      func() { d.Map(y, add, x) },
 		"too many operands":                     func() { d.Map(y, silu, x, x) },
 		"an operand of other size":              func() { d.Map(y, add, x, short) },
-		"a register that is not there":          func() { d.Map(y, code(1, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}), x) },
-		"a register below the first":            func() { d.Map(y, code(1, kernels.Instruction{Op: kernels.Neg, A: -1}), x) },
-		"an operation that is none":             func() { d.Map(y, code(1, kernels.Instruction{Op: 200}), x) },
+		"a register that is not there":          func() { d.Map(y, newProgram(1, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}), x) },
+		"a register below the first":            func() { d.Map(y, newProgram(1, kernels.Instruction{Op: kernels.Neg, A: -1}), x) },
+		"an operation that is none":             func() { d.Map(y, newProgram(1, kernels.Instruction{Op: 200}), x) },
 		"a map over itself":                     func() { d.Map(over, silu, x) },
-		"a result that repeats":                 func() { d.Map(repeated(y), silu, x) },
+		"a result that repeats":                 func() { d.Map(repeatFirstRow(y), silu, x) },
 		"a reduction that is none":              func() { d.Reduce(y, x, 9) },
 		"a reduction to other sizes":            func() { d.Reduce(y, short, kernels.Sum) },
 		"a reduction to other dimensions":       func() { d.Reduce(y, flat, kernels.Sum) },
-		"a reduction to nothing":                func() { d.Reduce(slice(y, 1, 0, 0), x, kernels.Sum) },
-		"a reduction that makes one again many": func() { d.Reduce(y, slice(x, 1, 0, 1), kernels.Sum) },
+		"a reduction to nothing":                func() { d.Reduce(sliceTensor(y, 1, 0, 0), x, kernels.Sum) },
+		"a reduction that makes one again many": func() { d.Reduce(y, sliceTensor(x, 1, 0, 1), kernels.Sum) },
 	} {
 		refused(what, call)
 	}
 }
 
-// also is SiLU with a register as another result.
-func also(register int) *kernels.Program {
+// siluWithOutput is SiLU with a register as another result.
+func siluWithOutput(register int) *kernels.Program {
 	return &kernels.Program{Operands: 1, Code: silu.Code, Also: []int{register}}
 }
 
-// repeated is a view whose rows are all the first one.
-func repeated(t kernels.Tensor) kernels.Tensor {
+// repeatFirstRow is a view whose rows are all the first one.
+func repeatFirstRow(t kernels.Tensor) kernels.Tensor {
 	t.Stride = slices.Clone(t.Stride)
 	t.Stride[1] = 0
 	return t
@@ -221,13 +221,13 @@ func repeated(t kernels.Tensor) kernels.Tensor {
 // strange is a filter of no backend.
 type strange struct{}
 
-func (strange) Spec() kernels.ConvSpec { return square(1, 6, 8, 8, 1, 3, 1).ConvSpec }
+func (strange) Spec() kernels.ConvSpec { return newSquareConv(1, 6, 8, 8, 1, 3, 1).ConvSpec }
 func (strange) Bytes() int64           { return 0 }
 func (strange) Free()                  {}
 
 // refuseFilters makes filters of weights that do not fit.
 func (s suite) refuseFilters(d *device) {
-	good := square(1, 6, 8, 8, 2, 3, 1).ConvSpec
+	good := newSquareConv(1, 6, 8, 8, 2, 3, 1).ConvSpec
 	weight := hostTensor("weight", 8, 36, make([]float64, 8*36))
 	truncated, none := weight, kernels.HostTensor{}
 	truncated.Data = weight.Data[:100]

@@ -59,15 +59,15 @@ func newDevice(t testing.TB, open Open) *device {
 	return &device{b, t, rand.New(rand.NewPCG(name.Sum64(), 1))}
 }
 
-// within is the device in a subtest, which stays on its thread: a GPU's context is current on one.
-func (d *device) within(t *testing.T) *device {
+// inSubtest is the device in a subtest, which stays on its thread: a GPU's context is current on one.
+func (d *device) inSubtest(t *testing.T) *device {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	return &device{d.Networks, t, d.random}
 }
 
-// sync fails the test if an operation has failed.
-func (d *device) sync() {
+// syncOrFail fails the test if an operation has failed.
+func (d *device) syncOrFail() {
 	d.t.Helper()
 	if err := d.Sync(); err != nil {
 		d.t.Fatalf("Sync: %v", err)
@@ -77,5 +77,5 @@ func (d *device) sync() {
 // upTo is a number from 0 to n.
 func (d *device) upTo(n int) int { return d.random.IntN(n + 1) }
 
-// one is any of the choices.
-func one[T any](d *device, choices ...T) T { return choices[d.random.IntN(len(choices))] }
+// pickChoice is any of the choices.
+func pickChoice[T any](d *device, choices ...T) T { return choices[d.random.IntN(len(choices))] }

@@ -34,7 +34,7 @@ func Places(shape []int, do func(at []int)) {
 	}
 }
 
-func (a Array) index(at []int) int {
+func (a Array) elementIndex(at []int) int {
 	i := 0
 	for d, n := range a.Shape {
 		i = i*n + at[d]
@@ -42,10 +42,10 @@ func (a Array) index(at []int) int {
 	return i
 }
 
-func (a Array) at(at []int) float64 { return a.V[a.index(at)] }
+func (a Array) elementAt(at []int) float64 { return a.V[a.elementIndex(at)] }
 
-// has says whether a place is inside.
-func (a Array) has(at []int) bool {
+// isInside says whether a place is inside.
+func (a Array) isInside(at []int) bool {
 	for d, n := range a.Shape {
 		if at[d] < 0 || at[d] >= n {
 			return false

@@ -26,8 +26,8 @@ func (c Conv) InputShape() []int { return append(append([]int{c.N}, c.Input...),
 // OutputShape is [N, spatial..., Out].
 func (c Conv) OutputShape() []int { return append(append([]int{c.N}, c.Size...), c.Out) }
 
-// products calls do with every product of the convolution, as places of its output, input and weight.
-func (c Conv) products(do func(output, input, weight []int)) {
+// forEachProduct calls do with every product of the convolution, as places of its output, input and weight.
+func (c Conv) forEachProduct(do func(output, input, weight []int)) {
 	spatial := len(c.Kernel)
 	in, out := c.In/c.Groups, c.Out/c.Groups
 	input, weight := make([]int, spatial+2), make([]int, spatial+2)
@@ -50,11 +50,11 @@ func (c Conv) Forward(x, weight, bias Array) []Sum {
 	out := NewArray(c.OutputShape()...)
 	sums := make([]Sum, len(out.V))
 	for i := range sums {
-		sums[i].add(bias.V[i%c.Out])
+		sums[i].addTerm(bias.V[i%c.Out])
 	}
-	c.products(func(output, input, w []int) {
-		if x.has(input) {
-			sums[out.index(output)].add(x.at(input) * weight.at(w))
+	c.forEachProduct(func(output, input, w []int) {
+		if x.isInside(input) {
+			sums[out.elementIndex(output)].addTerm(x.elementAt(input) * weight.elementAt(w))
 		}
 	})
 	return sums
@@ -64,9 +64,9 @@ func (c Conv) Forward(x, weight, bias Array) []Sum {
 func (c Conv) Backward(grad, weight Array) []Sum {
 	in := NewArray(c.InputShape()...)
 	sums := make([]Sum, len(in.V))
-	c.products(func(output, input, w []int) {
-		if in.has(input) {
-			sums[in.index(input)].add(grad.at(output) * weight.at(w))
+	c.forEachProduct(func(output, input, w []int) {
+		if in.isInside(input) {
+			sums[in.elementIndex(input)].addTerm(grad.elementAt(output) * weight.elementAt(w))
 		}
 	})
 	return sums

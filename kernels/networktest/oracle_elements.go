@@ -16,9 +16,9 @@ var exact = map[kernels.ElementOp]func(a, b, c float32) float32{
 	kernels.Div:       func(a, b, _ float32) float32 { return a / b },
 	kernels.Min:       func(a, b, _ float32) float32 { return min(a, b) },
 	kernels.Max:       func(a, b, _ float32) float32 { return max(a, b) },
-	kernels.Less:      func(a, b, _ float32) float32 { return truth(a < b) },
-	kernels.LessEqual: func(a, b, _ float32) float32 { return truth(a <= b) },
-	kernels.Equal:     func(a, b, _ float32) float32 { return truth(a == b) },
+	kernels.Less:      func(a, b, _ float32) float32 { return boolToFloat(a < b) },
+	kernels.LessEqual: func(a, b, _ float32) float32 { return boolToFloat(a <= b) },
+	kernels.Equal:     func(a, b, _ float32) float32 { return boolToFloat(a == b) },
 	kernels.Select: func(a, b, c float32) float32 {
 		if a == 0 {
 			return c
@@ -31,13 +31,13 @@ var exact = map[kernels.ElementOp]func(a, b, c float32) float32{
 	kernels.Floor: func(a, _, _ float32) float32 { return float32(math.Floor(float64(a))) },
 	kernels.Ceil:  func(a, _, _ float32) float32 { return float32(math.Ceil(float64(a))) },
 	kernels.Round: func(a, _, _ float32) float32 { return float32(math.RoundToEven(float64(a))) },
-	kernels.Half:  func(a, _, _ float32) float32 { return closest(a, 15, 10) },
-	kernels.Brain: func(a, _, _ float32) float32 { return closest(a, 127, 7) },
+	kernels.Half:  func(a, _, _ float32) float32 { return closestFloat(a, 15, 10) },
+	kernels.Brain: func(a, _, _ float32) float32 { return closestFloat(a, 127, 7) },
 }
 
-// closest is the closest number to a that has a sign, an exponent of a bias and so many bits of a mantissa, found among all of
+// closestFloat is the closest number to a that has a sign, an exponent of a bias and so many bits of a mantissa, found among all of
 // them; of two it is that whose last bit is 0.
-func closest(a float32, bias, mantissa int) float32 {
+func closestFloat(a float32, bias, mantissa int) float32 {
 	if a != a {
 		return a
 	}
@@ -82,7 +82,7 @@ var functions = map[kernels.ElementOp]struct {
 	kernels.Erf:     {func(a, _ float64) float64 { return math.Erf(a) }, 4},
 }
 
-func truth(is bool) float32 {
+func boolToFloat(is bool) float32 {
 	if is {
 		return 1
 	}

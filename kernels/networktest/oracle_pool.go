@@ -33,8 +33,8 @@ func (p Pool) InputShape() []int { return append(append([]int{p.N}, p.Input...),
 // OutputShape is [N, spatial..., Channels].
 func (p Pool) OutputShape() []int { return append(append([]int{p.N}, p.Size...), p.Channels) }
 
-// taps calls do with the places of an output's taps.
-func (p Pool) taps(output []int, do func(input []int)) {
+// forEachTap calls do with the places of an output's taps.
+func (p Pool) forEachTap(output []int, do func(input []int)) {
 	input := make([]int, len(output))
 	copy(input, output)
 	Places(p.Kernel, func(tap []int) {
@@ -45,11 +45,11 @@ func (p Pool) taps(output []int, do func(input []int)) {
 	})
 }
 
-// divisor is what a mean divides by.
-func (p Pool) divisor(x Array, output []int) float64 {
+// meanDivisor is what a mean divides by.
+func (p Pool) meanDivisor(x Array, output []int) float64 {
 	count := 0
-	p.taps(output, func(input []int) {
-		counts := x.has(input)
+	p.forEachTap(output, func(input []int) {
+		counts := x.isInside(input)
 		if p.Counted {
 			counts = true
 			for i, end := range p.CountedEnd {
@@ -63,13 +63,13 @@ func (p Pool) divisor(x Array, output []int) float64 {
 	return float64(max(1, count))
 }
 
-// largest is the place of an output's maximum, nil if no tap is inside.
-func (p Pool) largest(x Array, output []int) (place []int) {
-	p.taps(output, func(input []int) {
-		if !x.has(input) {
+// largestTap is the place of an output's maximum, nil if no tap is inside.
+func (p Pool) largestTap(x Array, output []int) (place []int) {
+	p.forEachTap(output, func(input []int) {
+		if !x.isInside(input) {
 			return
 		}
-		if v := x.at(input); place == nil || v > x.at(place) || math.IsNaN(v) && !math.IsNaN(x.at(place)) {
+		if v := x.elementAt(input); place == nil || v > x.elementAt(place) || math.IsNaN(v) && !math.IsNaN(x.elementAt(place)) {
 			place = append([]int(nil), input...)
 		}
 	})
@@ -83,18 +83,18 @@ func (p Pool) Forward(x Array) []Sum {
 		s := Sum{}
 		if p.Max {
 			s.Value = math.Inf(-1)
-			if at := p.largest(x, output); at != nil {
-				s.Value = x.at(at)
+			if at := p.largestTap(x, output); at != nil {
+				s.Value = x.elementAt(at)
 			}
 			sums = append(sums, s)
 			return
 		}
-		p.taps(output, func(input []int) {
-			if x.has(input) {
-				s.add(x.at(input))
+		p.forEachTap(output, func(input []int) {
+			if x.isInside(input) {
+				s.addTerm(x.elementAt(input))
 			}
 		})
-		sums = append(sums, s.scaled(1/p.divisor(x, output)))
+		sums = append(sums, s.scaledBy(1/p.meanDivisor(x, output)))
 	})
 	return sums
 }
@@ -104,15 +104,15 @@ func (p Pool) Backward(x, grad Array) []Sum {
 	sums := make([]Sum, len(x.V))
 	Places(p.OutputShape(), func(output []int) {
 		if p.Max {
-			if at := p.largest(x, output); at != nil {
-				sums[x.index(at)].add(grad.at(output))
+			if at := p.largestTap(x, output); at != nil {
+				sums[x.elementIndex(at)].addTerm(grad.elementAt(output))
 			}
 			return
 		}
-		divisor := p.divisor(x, output)
-		p.taps(output, func(input []int) {
-			if x.has(input) {
-				sums[x.index(input)].add(grad.at(output) / divisor)
+		divisor := p.meanDivisor(x, output)
+		p.forEachTap(output, func(input []int) {
+			if x.isInside(input) {
+				sums[x.elementIndex(input)].addTerm(grad.elementAt(output) / divisor)
 			}
 		})
 	})

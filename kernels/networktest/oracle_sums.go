@@ -14,14 +14,14 @@ type Sum struct {
 	terms int
 }
 
-func (s *Sum) add(term float64) {
+func (s *Sum) addTerm(term float64) {
 	s.Value += term
 	s.size += math.Abs(term)
 	s.terms++
 }
 
-// scaled is the sum of terms that are each multiplied.
-func (s Sum) scaled(factor float64) Sum { return Sum{s.Value * factor, s.size * factor, s.terms} }
+// scaledBy is the sum of terms that are each multiplied.
+func (s Sum) scaledBy(factor float64) Sum { return Sum{s.Value * factor, s.size * factor, s.terms} }
 
 // Bound is how far a sum in float32, in any order, may be off: rounding errors are random, so that their sum
 // grows with the root of their number.
@@ -38,7 +38,7 @@ func Interpolate(x Array, dim int, taps kernels.Taps) []Sum {
 		from, s := slices.Clone(at), Sum{}
 		for j := taps.Start[at[dim]]; j < taps.Start[at[dim]+1]; j++ {
 			from[dim] = int(taps.Index[j])
-			s.add(x.at(from) * float64(taps.Weight[j]))
+			s.addTerm(x.elementAt(from) * float64(taps.Weight[j]))
 		}
 		sums = append(sums, s)
 	})
@@ -54,7 +54,7 @@ func MatMul(a, b Array) []Sum {
 	Places(append(lead, m, n), func(at []int) {
 		s, lead := Sum{}, at[:batch:batch]
 		for i := range k {
-			s.add(a.at(append(lead, at[batch], i)) * b.at(append(lead, i, at[batch+1])))
+			s.addTerm(a.elementAt(append(lead, at[batch], i)) * b.elementAt(append(lead, i, at[batch+1])))
 		}
 		sums = append(sums, s)
 	})
@@ -76,10 +76,10 @@ func Reduce(x Array, how kernels.Reduction, shape []int) []Sum {
 		for i := range to {
 			to[i] = min(to[i], shape[i]-1)
 		}
-		s, v := &sums[out.index(to)], x.at(at)
+		s, v := &sums[out.elementIndex(to)], x.elementAt(at)
 		switch how {
 		case kernels.Sum:
-			s.add(v)
+			s.addTerm(v)
 		case kernels.Product:
 			s.Value *= v
 			s.terms++

@@ -18,8 +18,8 @@ func squarePool(kind string, size, channels, kernel, stride, pad, dilation int) 
 	}
 }
 
-// pools are shapes as networks have them.
-func pools() []Pool {
+// poolShapes are shapes as networks have them.
+func poolShapes() []Pool {
 	var all []Pool
 	for _, kind := range []string{"max", "mean", "counted"} {
 		all = append(all, squarePool(kind, 13, 64, 5, 1, 2, 1), squarePool(kind, 13, 17, 3, 2, 1, 1), squarePool(kind, 13, 3, 2, 2, 0, 1),
@@ -29,15 +29,15 @@ func pools() []Pool {
 }
 
 func (d *device) randomPool() Pool {
-	p := Pool{N: one(d, 1, 1, 2, 3), Channels: one(d, 1, 3, 8, 17, 64)}
+	p := Pool{N: pickChoice(d, 1, 1, 2, 3), Channels: pickChoice(d, 1, 3, 8, 17, 64)}
 	p.Max, p.Counted = d.upTo(1) == 0, d.upTo(1) == 0
-	for range one(d, 1, 2, 2, 3) {
-		p.Kernel = append(p.Kernel, one(d, 1, 2, 3, 4))
-		p.Strides = append(p.Strides, one(d, 1, 1, 2, 3))
-		p.Dilations = append(p.Dilations, one(d, 1, 1, 2))
-		size := one(d, 1, 2, 5, 8)
+	for range pickChoice(d, 1, 2, 2, 3) {
+		p.Kernel = append(p.Kernel, pickChoice(d, 1, 2, 3, 4))
+		p.Strides = append(p.Strides, pickChoice(d, 1, 1, 2, 3))
+		p.Dilations = append(p.Dilations, pickChoice(d, 1, 1, 2))
+		size := pickChoice(d, 1, 2, 5, 8)
 		p.Input = append(p.Input, size)
-		p.Size = append(p.Size, one(d, 1, 3, 6, 7))
+		p.Size = append(p.Size, pickChoice(d, 1, 3, 6, 7))
 		p.Origin = append(p.Origin, d.upTo(5)-4)
 		p.CountedEnd = append(p.CountedEnd, size+d.upTo(4)-1)
 	}
@@ -46,24 +46,24 @@ func (d *device) randomPool() Pool {
 
 // eachPool runs a test for shapes of networks and for random ones.
 func (s suite) eachPool(t *testing.T, test func(d *device, p Pool)) {
-	for _, p := range pools() {
+	for _, p := range poolShapes() {
 		t.Run(p.String(), func(t *testing.T) { test(newDevice(t, s.open), p) })
 	}
 	d := newDevice(t, s.open)
 	for range 150 {
 		p := d.randomPool()
-		t.Run(p.String(), func(t *testing.T) { test(d.within(t), p) })
+		t.Run(p.String(), func(t *testing.T) { test(d.inSubtest(t), p) })
 	}
 }
 
 func (s suite) testPool(t *testing.T) {
-	s.eachPool(t, func(d *device, p Pool) { d.comparePool(p, d.normal(p.InputShape()...)) })
+	s.eachPool(t, func(d *device, p Pool) { d.comparePool(p, d.drawNormalArray(p.InputShape()...)) })
 	t.Run("NaN", func(t *testing.T) {
 		d := newDevice(t, s.open)
-		for _, p := range pools() {
-			x := d.normal(p.InputShape()...)
+		for _, p := range poolShapes() {
+			x := d.drawNormalArray(p.InputShape()...)
 			for range 20 {
-				x.V[d.upTo(len(x.V)-1)] = one(d, math.NaN(), math.Inf(-1), math.Inf(-1))
+				x.V[d.upTo(len(x.V)-1)] = pickChoice(d, math.NaN(), math.Inf(-1), math.Inf(-1))
 			}
 			d.comparePool(p, x)
 		}
@@ -73,39 +73,39 @@ func (s suite) testPool(t *testing.T) {
 func (d *device) comparePool(p Pool, x Array) {
 	d.t.Helper()
 	dst := d.imageResult(p.OutputShape()...)
-	d.Pool(dst, d.image(x), p.PoolSpec, p.Origin)
-	d.checkSums("pool", d.got("pool", dst), p.Forward(x))
+	d.Pool(dst, d.uploadImage(x), p.PoolSpec, p.Origin)
+	d.checkSums("pool", d.readResult("pool", dst), p.Forward(x))
 }
 
 func (s suite) testPoolBackward(t *testing.T) {
-	s.eachPool(t, func(d *device, p Pool) { d.comparePoolBackward(p, d.normal(p.InputShape()...)) })
+	s.eachPool(t, func(d *device, p Pool) { d.comparePoolBackward(p, d.drawNormalArray(p.InputShape()...)) })
 }
 
 func (d *device) comparePoolBackward(p Pool, x Array) {
 	d.t.Helper()
-	grad := d.normal(p.OutputShape()...)
+	grad := d.drawNormalArray(p.OutputShape()...)
 	dst, src := d.imageResult(p.InputShape()...), kernels.Tensor{}
 	if p.Max { // a mean does not read it
-		src = d.image(x)
+		src = d.uploadImage(x)
 	}
-	d.PoolBackward(dst, d.image(grad), src, p.PoolSpec, p.Origin)
-	d.checkSums("gradient", d.got("gradient", dst), p.Backward(x, grad))
+	d.PoolBackward(dst, d.uploadImage(grad), src, p.PoolSpec, p.Origin)
+	d.checkSums("gradient", d.readResult("gradient", dst), p.Backward(x, grad))
 }
 
 // testPoolTies has few different values, so that most maxima are there more than once: the first one gets all.
 func (s suite) testPoolTies(t *testing.T) {
 	d := newDevice(t, s.open)
 	for i := range 60 {
-		p := pools()[i%6]
+		p := poolShapes()[i%6]
 		if i >= 30 {
 			p = d.randomPool()
 			p.Max = true
 		}
 		x := NewArray(p.InputShape()...)
 		for j := range x.V {
-			x.V[j] = one(d, -1, 0, 1, math.Copysign(0, -1))
+			x.V[j] = pickChoice(d, -1, 0, 1, math.Copysign(0, -1))
 			if i%5 == 0 && d.upTo(3) == 0 {
-				x.V[j] = one(d, math.NaN(), math.Inf(-1))
+				x.V[j] = pickChoice(d, math.NaN(), math.Inf(-1))
 			}
 			if i%7 == 0 {
 				x.V[j] = math.Inf(-1)

@@ -8,37 +8,37 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// code is a program whose instructions are given one after another.
-func code(operands int, instructions ...kernels.Instruction) *kernels.Program {
+// newProgram is a program whose instructions are given one after another.
+func newProgram(operands int, instructions ...kernels.Instruction) *kernels.Program {
 	return &kernels.Program{Operands: operands, Code: instructions}
 }
 
 // silu is x times its sigmoid (Hendrycks and Gimpel, 2016).
-var silu = code(1, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1})
+var silu = newProgram(1, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1})
 
 // programs are those of networks, all with results not much larger than their operands.
 var programs = map[string]*kernels.Program{
 	"SiLU":         silu,
-	"ReLU":         code(1, kernels.Instruction{Op: kernels.Constant}, kernels.Instruction{Op: kernels.Max, A: 0, B: 1}),
-	"residual add": code(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}),
-	"SiLU and residual add": code(2, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2},
+	"ReLU":         newProgram(1, kernels.Instruction{Op: kernels.Constant}, kernels.Instruction{Op: kernels.Max, A: 0, B: 1}),
+	"residual add": newProgram(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}),
+	"SiLU and residual add": newProgram(2, kernels.Instruction{Op: kernels.Sigmoid, A: 0}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2},
 		kernels.Instruction{Op: kernels.Add, A: 1, B: 3}),
-	"hard swish": code(1, kernels.Instruction{Op: kernels.Constant, X: 1. / 6}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
+	"hard swish": newProgram(1, kernels.Instruction{Op: kernels.Constant, X: 1. / 6}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
 		kernels.Instruction{Op: kernels.Constant, X: 0.5}, kernels.Instruction{Op: kernels.Add, A: 2, B: 3},
 		kernels.Instruction{Op: kernels.Constant, X: 0}, kernels.Instruction{Op: kernels.Max, A: 4, B: 5},
 		kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Min, A: 6, B: 7}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 8}),
-	"GELU": code(1, kernels.Instruction{Op: kernels.Constant, X: math.Sqrt2 / 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
+	"GELU": newProgram(1, kernels.Instruction{Op: kernels.Constant, X: math.Sqrt2 / 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1},
 		kernels.Instruction{Op: kernels.Erf, A: 2}, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 4},
 		kernels.Instruction{Op: kernels.Mul, A: 0, B: 5}, kernels.Instruction{Op: kernels.Constant, X: 0.5}, kernels.Instruction{Op: kernels.Mul, A: 6, B: 7}),
-	"leaky ReLU of the scaled": code(3, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 2},
+	"leaky ReLU of the scaled": newProgram(3, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}, kernels.Instruction{Op: kernels.Add, A: 3, B: 2},
 		kernels.Instruction{Op: kernels.Constant, X: 0.1}, kernels.Instruction{Op: kernels.Mul, A: 4, B: 5}, kernels.Instruction{Op: kernels.Max, A: 4, B: 6}),
-	"SiLU after its slope": code(1, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Sigmoid, A: 0},
+	"SiLU after its slope": newProgram(1, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Sigmoid, A: 0},
 		kernels.Instruction{Op: kernels.Sub, A: 1, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 3}, kernels.Instruction{Op: kernels.Add, A: 1, B: 4},
 		kernels.Instruction{Op: kernels.Mul, A: 5, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2}),
-	"gradient of an activation":  code(2, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}),
-	"gradients of an activation": code(3, kernels.Instruction{Op: kernels.Add, A: 1, B: 0}, kernels.Instruction{Op: kernels.Mul, A: 3, B: 2}),
-	"second operand":             code(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
-	"constant":                   code(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
+	"gradient of an activation":  newProgram(2, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}),
+	"gradients of an activation": newProgram(3, kernels.Instruction{Op: kernels.Add, A: 1, B: 0}, kernels.Instruction{Op: kernels.Mul, A: 3, B: 2}),
+	"second operand":             newProgram(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
+	"constant":                   newProgram(1, kernels.Instruction{Op: kernels.Constant, X: 3}),
 }
 
 // randomProgram draws exact instructions that read any registers, so that every bit of the result is known.
@@ -72,18 +72,18 @@ func (d *device) compareProgram(p *kernels.Program, shape []int) {
 	var in []kernels.Tensor
 	var values []Array
 	for range p.Operands {
-		x := d.normal(shape...)
+		x := d.drawNormalArray(shape...)
 		if d.upTo(3) == 0 {
 			for i := range x.V {
-				x.V[i] = float64(one(d, specials...))
+				x.V[i] = float64(pickChoice(d, specials...))
 			}
 		}
-		t, x := d.operand(x)
+		t, x := d.uploadOperand(x)
 		in, values = append(in, t), append(values, x)
 	}
-	dst := d.result(shape...)
+	dst := d.newResult(shape...)
 	d.Map(dst, p, in...)
-	for i, got := range d.got("program", dst).V {
+	for i, got := range d.readResult("program", dst).V {
 		operands := make([]float32, len(values))
 		for j, x := range values {
 			operands[j] = float32(x.V[i])
@@ -115,7 +115,7 @@ func (s suite) testCopies(t *testing.T) {
 	for n := 1; n < 70; n++ {
 		for apart := 1; apart <= 3; apart++ {
 			for cols := 2; cols <= 4; cols++ {
-				d.compareCopy([]int{n, cols}, []int{one(d, cols, cols+1, 6, 7, -6), 1}, []int{apart, apart*n + d.upTo(3)})
+				d.compareCopy([]int{n, cols}, []int{pickChoice(d, cols, cols+1, 6, 7, -6), 1}, []int{apart, apart*n + d.upTo(3)})
 			}
 			d.compareCopy([]int{3, n}, []int{n + d.upTo(3), 1}, []int{apart*n + d.upTo(3), apart})
 		}
@@ -124,9 +124,9 @@ func (s suite) testCopies(t *testing.T) {
 
 func (d *device) compareCopy(shape, to, from []int) {
 	d.t.Helper()
-	dst, x := d.view(shape, to), d.normal(shape...)
-	d.Map(dst, &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}, d.put(d.view(shape, from), x))
-	for i, got := range d.got("copy", dst).V {
+	dst, x := d.newView(shape, to), d.drawNormalArray(shape...)
+	d.Map(dst, &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}, d.writeElements(d.newView(shape, from), x))
+	for i, got := range d.readResult("copy", dst).V {
 		if got != x.V[i] {
 			d.t.Fatalf("element %d of %v with strides %v from %v is %v, want %v", i, shape, to, from, got, x.V[i])
 		}
@@ -144,7 +144,7 @@ func (s suite) testImport(t *testing.T) {
 		d.compareImport(to, d.randomShape(0, 5, 1, 2, 3, 8, 17))
 	}
 	d.compareImport(to, []int{3, 208, 416})
-	to.Import(d.result(4), kernels.Tensor{Shape: []int{4}, Stride: []int{1}}, make([]byte, 12))
+	to.Import(d.newResult(4), kernels.Tensor{Shape: []int{4}, Stride: []int{1}}, make([]byte, 12))
 	if err := d.Sync(); err == nil {
 		t.Error("a tensor that ends behind the data is no error")
 	}
@@ -152,14 +152,14 @@ func (s suite) testImport(t *testing.T) {
 
 func (d *device) compareImport(to kernels.Importer, shape []int) {
 	d.t.Helper()
-	dst := d.result(shape...)
-	src, x := d.operand(d.normal(shape...))
+	dst := d.newResult(shape...)
+	src, x := d.uploadOperand(d.drawNormalArray(shape...))
 	data := make([]byte, src.Buf.Bytes())
 	d.Read(data, src.Buf, 0)
 	src.Buf = nil
 	to.Import(dst, src, data)
 	clear(data)
-	for i, got := range d.got("import", dst).V {
+	for i, got := range d.readResult("import", dst).V {
 		if got != x.V[i] {
 			d.t.Fatalf("element %d of %v is %v, want %v", i, shape, got, x.V[i])
 		}
@@ -168,20 +168,20 @@ func (d *device) compareImport(to kernels.Importer, shape []int) {
 
 func (d *device) compareMap(p *kernels.Program, shape []int, inPlace bool) {
 	d.t.Helper()
-	dst := d.result(shape...)
+	dst := d.newResult(shape...)
 	var in []kernels.Tensor
 	var values []Array
 	for i := range p.Operands {
-		t, x := kernels.Tensor{}, d.normal(shape...)
+		t, x := kernels.Tensor{}, d.drawNormalArray(shape...)
 		if inPlace && i == p.Operands-1 {
-			t = d.put(dst, x)
+			t = d.writeElements(dst, x)
 		} else {
-			t, x = d.operand(x)
+			t, x = d.uploadOperand(x)
 		}
 		in, values = append(in, t), append(values, x)
 	}
 	d.Map(dst, p, in...)
-	d.checkProgram(p, d.got("map", dst), values)
+	d.checkProgram(p, d.readResult("map", dst), values)
 }
 
 // checkProgram compares a result with a program's that makes its operands not much larger.
@@ -211,22 +211,22 @@ func (s suite) testConvThen(t *testing.T) {
 
 func (d *device) compareConvThen(c Conv, p *kernels.Program) {
 	d.t.Helper()
-	f, _, _ := d.filter(c)
-	src := d.image(d.normal(c.InputShape()...))
+	f, _, _ := d.drawFilter(c)
+	src := d.uploadImage(d.drawNormalArray(c.InputShape()...))
 	sums := d.imageResult(c.OutputShape()...)
 	d.Conv(sums, src, f, c.Origin, nil)
-	values := []Array{d.got("convolution", sums)}
+	values := []Array{d.readResult("convolution", sums)}
 	var in []kernels.Tensor
 	for i := 1; i < p.Operands; i++ {
-		t, x := d.operand(d.normal(c.OutputShape()...))
+		t, x := d.uploadOperand(d.drawNormalArray(c.OutputShape()...))
 		if d.upTo(1) == 0 { // as activations are
-			t = d.image(x)
+			t = d.uploadImage(x)
 		}
 		in, values = append(in, t), append(values, x)
 	}
 	dst := d.imageResult(c.OutputShape()...)
 	d.Conv(dst, src, f, c.Origin, p, in...)
-	d.checkProgram(p, d.got("convolution and program", dst), values)
+	d.checkProgram(p, d.readResult("convolution and program", dst), values)
 	d.compareConvAlso(c, f, src, p, in, values)
 }
 
@@ -243,16 +243,16 @@ func (d *device) compareConvAlso(c Conv, f kernels.Filter, src kernels.Tensor, p
 		more.Also = append(more.Also, register)
 		t := d.imageResult(c.OutputShape()...)
 		if d.upTo(1) == 0 {
-			t = d.result(c.OutputShape()...)
+			t = d.newResult(c.OutputShape()...)
 		}
 		also = append(also, t)
 	}
 	dst := d.imageResult(c.OutputShape()...)
 	d.Conv(dst, src, f, c.Origin, &more, append(slices.Clone(in), also...)...)
-	d.checkProgram(p, d.got("convolution and program of several results", dst), values)
+	d.checkProgram(p, d.readResult("convolution and program of several results", dst), values)
 	for i, r := range more.Also {
 		until := &kernels.Program{Operands: p.Operands, Code: slices.Clone(p.Code[:max(0, r-p.Operands+1)])}
 		until.Code = append(until.Code, kernels.Instruction{Op: kernels.Copy, A: r})
-		d.checkProgram(until, d.got("another result", also[i]), values)
+		d.checkProgram(until, d.readResult("another result", also[i]), values)
 	}
 }

@@ -18,14 +18,14 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, _ kernels.LargestCodes) 
 
 // keysAt and valuesAt are one position's key and value of one KV head.
 func keysAt(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, head, pos int) []float32 {
-	return slot(h, blockTokens, blocks, head, pos)
+	return kvVector(h, blockTokens, blocks, head, pos)
 }
 
 func valuesAt(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, head, pos int) []float32 {
-	return slot(h, blockTokens, blocks, h.KV+head, pos)
+	return kvVector(h, blockTokens, blocks, h.KV+head, pos)
 }
 
-func slot(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, plane, pos int) []float32 {
+func kvVector(h kernels.Heads, blockTokens int, blocks []kernels.KVBlock, plane, pos int) []float32 {
 	block := blocks[pos/blockTokens]
 	at := block.Off/4 + int64((plane*blockTokens+pos%blockTokens)*h.Dim)
 	return block.Buf.(*buffer).floats[at : at+int64(h.Dim)]
@@ -39,43 +39,43 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 		angles = &rope{max: math.MaxInt}
 	}
 	for _, s := range segs {
-		if !b.fits(s, blockTokens) {
+		if !b.fitsBlocks(s, blockTokens) {
 			return
 		}
 		if s.Pos+s.Rows > angles.max {
-			b.fail("position %d is outside the rotary table of %d", s.Pos+s.Rows-1, angles.max)
+			b.recordFailure("position %d is outside the rotary table of %d", s.Pos+s.Rows-1, angles.max)
 			return
 		}
-		parallel(s.Rows, func(i int) {
-			r, pos := row(qkv, s.Row+i), s.Pos+i
+		runParallel(s.Rows, func(i int) {
+			r, pos := matrixRow(qkv, s.Row+i), s.Pos+i
 			for head := range h.Q {
-				prepare(r[head*h.Dim:(head+1)*h.Dim], spec.QNorm, spec.Eps, angles, pos)
+				normaliseAndRotate(r[head*h.Dim:(head+1)*h.Dim], spec.QNorm, spec.Eps, angles, pos)
 			}
 			keys, values := r[h.Q*h.Dim:], r[(h.Q+h.KV)*h.Dim:]
 			for head := range h.KV {
 				at := keysAt(h, blockTokens, s.Blocks, head, pos)
 				copy(at, keys[head*h.Dim:])
-				prepare(at, spec.KNorm, spec.Eps, angles, pos)
+				normaliseAndRotate(at, spec.KNorm, spec.Eps, angles, pos)
 				copy(valuesAt(h, blockTokens, s.Blocks, head, pos), values[head*h.Dim:])
 			}
 		})
 	}
 }
 
-// fits says whether the segment's blocks reach its last position.
-func (b *Backend) fits(s kernels.Segment, blockTokens int) bool {
+// fitsBlocks says whether the segment's blocks reach its last position.
+func (b *Backend) fitsBlocks(s kernels.Segment, blockTokens int) bool {
 	if s.Pos < 0 || max(s.Len, s.Pos+s.Rows) > len(s.Blocks)*blockTokens {
-		b.fail("positions %d to %d of %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, s.Len, len(s.Blocks), blockTokens)
+		b.recordFailure("positions %d to %d of %d do not fit in %d blocks of %d tokens", s.Pos, s.Pos+s.Rows-1, s.Len, len(s.Blocks), blockTokens)
 		return false
 	}
 	return true
 }
 
-// prepare normalises v with w, if there is one, and rotates its pairs (i, i+dim/2) by pos's angles.
+// normaliseAndRotate normalises v with w, if there is one, and rotates its pairs (i, i+dim/2) by pos's angles.
 // (Su et al., RoFormer, 2021, section 3.2, with Llama's pairing.)
-func prepare(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
+func normaliseAndRotate(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
 	if w != nil {
-		norm(v, v, w.(*vector).weight, eps)
+		rmsNorm(v, v, w.(*vector).weight, eps)
 	}
 	lo, hi := v[:r.half], v[r.half:2*r.half]
 	cos, sin := r.cos[pos*r.half:], r.sin[pos*r.half:]
@@ -88,29 +88,29 @@ func prepare(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
 
 // Attention is causal softmax attention, two passes over the keys of each query.
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
-	b.attention(dst, qkv, spec, blockTokens, segs, func(_ kernels.Segment, pos int) int { return pos + 1 })
+	b.computeAttention(dst, qkv, spec, blockTokens, segs, func(_ kernels.Segment, pos int) int { return pos + 1 })
 }
 
-// attention lets each query see the positions from its window's first one up to end.
-func (b *Backend) attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment, end func(s kernels.Segment, pos int) int) {
+// computeAttention lets each query see the positions from its window's first one up to end.
+func (b *Backend) computeAttention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment, end func(s kernels.Segment, pos int) int) {
 	h := spec.Heads
 	for _, s := range segs {
-		if !b.fits(s, blockTokens) {
+		if !b.fitsBlocks(s, blockTokens) {
 			return
 		}
-		parallel(s.Rows*h.Q, func(task int) {
+		runParallel(s.Rows*h.Q, func(task int) {
 			i, head := task/h.Q, task%h.Q
 			at, first := head*h.Dim, 0
 			if spec.Window > 0 {
 				first = max(0, s.Pos+i-spec.Window+1)
 			}
-			attend(row(dst, s.Row+i)[at:at+h.Dim], row(qkv, s.Row+i)[at:at+h.Dim], spec, blockTokens, s.Blocks, head, first, end(s, s.Pos+i))
+			attendQuery(matrixRow(dst, s.Row+i)[at:at+h.Dim], matrixRow(qkv, s.Row+i)[at:at+h.Dim], spec, blockTokens, s.Blocks, head, first, end(s, s.Pos+i))
 		})
 	}
 }
 
-// attend computes one query of one head, which sees positions [first, end).
-func attend(out, q []float32, spec kernels.AttentionSpec, blockTokens int, blocks []kernels.KVBlock, head, first, end int) {
+// attendQuery computes one query of one head, which sees positions [first, end).
+func attendQuery(out, q []float32, spec kernels.AttentionSpec, blockTokens int, blocks []kernels.KVBlock, head, first, end int) {
 	h := spec.Heads
 	kvHead := head / (h.Q / h.KV)
 	scores := make([]float32, end-first)

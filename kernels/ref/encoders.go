@@ -10,22 +10,22 @@ var _ kernels.Encoders = (*Backend)(nil)
 
 // LayerNorm sets dst to n(x).
 func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
-	for i, r := range normalised(x, n) {
-		copy(row(dst, i), r)
+	for i, r := range normaliseRows(x, n) {
+		copy(matrixRow(dst, i), r)
 	}
 }
 
 // LayerNormLinear sets dst = n(x) l^T + bias.
 func (b *Backend) LayerNormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
-	b.multiply(rowsOf(dst), normalised(x, n), l.(*linear), false)
+	b.multiplyLinear(rowsOf(dst), normaliseRows(x, n), l.(*linear), false)
 }
 
 // LayerNormMLP sets x += down(act(up(n(x)))), or act(g) * u in between.
 func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
 	inner := newRows(x.Rows, up.Out())
-	b.multiply(inner, normalised(x, n), up.(*linear), false)
+	b.multiplyLinear(inner, normaliseRows(x, n), up.(*linear), false)
 	width := down.In()
-	parallel(x.Rows, func(i int) {
+	runParallel(x.Rows, func(i int) {
 		r := inner[i]
 		for j := range width {
 			r[j] = gelu(r[j], act)
@@ -37,12 +37,12 @@ func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activa
 		}
 		inner[i] = r[:width]
 	})
-	b.multiply(rowsOf(x), inner, down.(*linear), true)
+	b.multiplyLinear(rowsOf(x), inner, down.(*linear), true)
 }
 
 // AttentionBothWays is softmax attention over all positions or, to both sides, those in the window.
 func (b *Backend) AttentionBothWays(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
-	b.attention(dst, qkv, spec, blockTokens, segs, func(s kernels.Segment, pos int) int {
+	b.computeAttention(dst, qkv, spec, blockTokens, segs, func(s kernels.Segment, pos int) int {
 		if spec.Window > 0 {
 			return min(s.Len, pos+spec.Window)
 		}
@@ -58,11 +58,11 @@ func gelu(x float32, act kernels.Activation) float32 {
 	return float32(v / 2 * math.Erfc(-v/math.Sqrt2))
 }
 
-// normalised returns n(x).
-func normalised(x kernels.Mat, n kernels.Norm) [][]float32 {
+// normaliseRows returns n(x).
+func normaliseRows(x kernels.Mat, n kernels.Norm) [][]float32 {
 	out := newRows(x.Rows, x.Cols)
-	parallel(x.Rows, func(i int) {
-		if copy(out[i], row(x, i)); n.Weight != nil {
+	runParallel(x.Rows, func(i int) {
+		if copy(out[i], matrixRow(x, i)); n.Weight != nil {
 			layerNorm(out[i], n)
 		}
 	})

@@ -5,14 +5,14 @@ import "github.com/prefillonly/prefillonly/kernels"
 // multiplyInt8 is multiply with both sides quantised: each sum of products of codes is exact.
 func multiplyInt8(out, in [][]float32, l *linear, add bool) {
 	codes, scales := quantizeInt8(in)
-	parallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
+	runParallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
 		from, to := task*columnsPerTask, min(l.out, (task+1)*columnsPerTask)
 		var sums [columnsPerTask]float32
 		for i, x := range codes {
 			for j := from; j < to; j++ {
 				sums[j-from] = scaledDot(x, scales[i], l.codes[j*l.in:(j+1)*l.in], l.scale[j])
 			}
-			l.end(out[i][from:to], sums[:], from, add)
+			l.storeWithBias(out[i][from:to], sums[:], from, add)
 		}
 	})
 }
@@ -20,7 +20,7 @@ func multiplyInt8(out, in [][]float32, l *linear, add bool) {
 // quantizeInt8 is rows' codes, and what those of each row are worth.
 func quantizeInt8(in [][]float32) (codes [][]int8, scales []float32) {
 	codes, scales = make([][]int8, len(in)), make([]float32, len(in))
-	parallel(len(in), func(i int) {
+	runParallel(len(in), func(i int) {
 		codes[i] = make([]int8, len(in[i]))
 		scales[i] = kernels.QuantizeI8(codes[i], in[i])
 	})

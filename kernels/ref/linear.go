@@ -11,26 +11,26 @@ const columnsPerTask = 32
 
 // NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias.
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	b.multiply(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
+	b.multiplyLinear(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
 }
 
 // AddLinear sets x += src l^T + bias.
 func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
-	b.multiply(rowsOf(x), rowsOf(src), l.(*linear), true)
+	b.multiplyLinear(rowsOf(x), rowsOf(src), l.(*linear), true)
 }
 
 // MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.multiply(rowsOf(x), b.activations(x, w, eps, gated), down.(*linear), true)
+	b.multiplyLinear(rowsOf(x), b.gatedActivations(x, w, eps, gated), down.(*linear), true)
 }
 
-// activations returns silu(g) * u.
-func (b *Backend) activations(x kernels.Mat, w kernels.Vector, eps float32, gated kernels.Linear) [][]float32 {
+// gatedActivations returns silu(g) * u.
+func (b *Backend) gatedActivations(x kernels.Mat, w kernels.Vector, eps float32, gated kernels.Linear) [][]float32 {
 	both := newRows(x.Rows, gated.Out())
-	b.multiply(both, normRows(x, w, eps), gated.(*linear), false)
+	b.multiplyLinear(both, normRows(x, w, eps), gated.(*linear), false)
 	half := gated.Out() / 2
 	hidden := make([][]float32, x.Rows)
-	parallel(x.Rows, func(i int) {
+	runParallel(x.Rows, func(i int) {
 		g, u := both[i][:half], both[i][half:]
 		for j, v := range g {
 			g[j] = float32(float64(v)/(1+math.Exp(-float64(v)))) * u[j]
@@ -53,7 +53,7 @@ func newRows(n, cols int) [][]float32 {
 func rowsOf(m kernels.Mat) [][]float32 {
 	rows := make([][]float32, m.Rows)
 	for i := range rows {
-		rows[i] = row(m, i)
+		rows[i] = matrixRow(m, i)
 	}
 	return rows
 }
@@ -61,13 +61,13 @@ func rowsOf(m kernels.Mat) [][]float32 {
 // normRows returns RMSNorm of every row of x.
 func normRows(x kernels.Mat, w kernels.Vector, eps float32) [][]float32 {
 	out := newRows(x.Rows, x.Cols)
-	parallel(x.Rows, func(i int) { norm(out[i], row(x, i), w.(*vector).weight, eps) })
+	runParallel(x.Rows, func(i int) { rmsNorm(out[i], matrixRow(x, i), w.(*vector).weight, eps) })
 	return out
 }
 
-// norm sets dst = x / sqrt(mean(x^2) + eps) * w; dst may be x. (Zhang and Sennrich, Root Mean Square
+// rmsNorm sets dst = x / sqrt(mean(x^2) + eps) * w; dst may be x. (Zhang and Sennrich, Root Mean Square
 // Layer Normalization, 2019, eq. 4.)
-func norm(dst, x, w []float32, eps float32) {
+func rmsNorm(dst, x, w []float32, eps float32) {
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
@@ -78,10 +78,10 @@ func norm(dst, x, w []float32, eps float32) {
 	}
 }
 
-// quantize returns the values of the codes of each row, and the rows' scales.
-func quantize(in [][]float32) (codes [][]float32, scales []float32) {
+// quantizeRows returns the values of the codes of each row, and the rows' scales.
+func quantizeRows(in [][]float32) (codes [][]float32, scales []float32) {
 	codes, scales = newRows(len(in), len(in[0])), make([]float32, len(in))
-	parallel(len(in), func(i int) {
+	runParallel(len(in), func(i int) {
 		row := make([]kernels.E4M3, len(in[i]))
 		scales[i] = kernels.QuantizeE4M3(row, in[i])
 		for j, c := range row {
@@ -91,20 +91,20 @@ func quantize(in [][]float32) (codes [][]float32, scales []float32) {
 	return codes, scales
 }
 
-// multiply sets out[i][j] = in[i] . l.weight[j] + l.bias[j], or adds it to what is there.
-func (b *Backend) multiply(out, in [][]float32, l *linear, add bool) {
+// multiplyLinear sets out[i][j] = in[i] . l.weight[j] + l.bias[j], or adds it to what is there.
+func (b *Backend) multiplyLinear(out, in [][]float32, l *linear, add bool) {
 	if l.codes != nil {
 		multiplyInt8(out, in, l, add)
 		return
 	}
 	var rowScale []float32
 	if l.fp8 && b.fp8 && len(in) > 0 {
-		in, rowScale = quantize(in)
+		in, rowScale = quantizeRows(in)
 	}
-	parallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
+	runParallel((l.out+columnsPerTask-1)/columnsPerTask, func(task int) {
 		from, to := task*columnsPerTask, min(l.out, (task+1)*columnsPerTask)
 		for i, x := range in {
-			sums := l.dots(x, from, to)
+			sums := l.rowDots(x, from, to)
 			if rowScale != nil {
 				for j := range sums {
 					sums[j] = float32(sums[j] * rowScale[i])
@@ -115,13 +115,13 @@ func (b *Backend) multiply(out, in [][]float32, l *linear, add bool) {
 					sums[j] = float32(sums[j] * l.scale[from+j])
 				}
 			}
-			l.end(out[i][from:to], sums[:], from, add)
+			l.storeWithBias(out[i][from:to], sums[:], from, add)
 		}
 	})
 }
 
-// dots multiplies x with the rows [from, to) of the weights.
-func (l *linear) dots(x []float32, from, to int) (sums [columnsPerTask]float32) {
+// rowDots multiplies x with the rows [from, to) of the weights.
+func (l *linear) rowDots(x []float32, from, to int) (sums [columnsPerTask]float32) {
 	j := from
 	for ; j+4 <= to; j += 4 {
 		w := l.weight[j*l.in:]
@@ -133,8 +133,8 @@ func (l *linear) dots(x []float32, from, to int) (sums [columnsPerTask]float32) 
 	return sums
 }
 
-// end adds the bias to sums of columns from on, and stores them in y or adds them to it.
-func (l *linear) end(y, sums []float32, from int, add bool) {
+// storeWithBias adds the bias to sums of columns from on, and stores them in y or adds them to it.
+func (l *linear) storeWithBias(y, sums []float32, from int, add bool) {
 	for j := range y {
 		sum := sums[j]
 		if l.bias != nil {

@@ -9,15 +9,15 @@ import (
 
 var _ kernels.Networks = (*Backend)(nil)
 
-// floats is the buffer's elements, and where among them the tensor's first one is.
-func floats(t kernels.Tensor) (all []float32, first int) {
+// tensorFloats is the buffer's elements, and where among them the tensor's first one is.
+func tensorFloats(t kernels.Tensor) (all []float32, first int) {
 	return t.Buf.(*buffer).floats, int(t.Off / 4)
 }
 
-// refuse keeps the error of a call that does not fit, for Sync.
-func (b *Backend) refuse(err error) bool {
+// recordError keeps the error of a call that does not fit, for Sync.
+func (b *Backend) recordError(err error) bool {
 	if err != nil {
-		b.fail("%w", err)
+		b.recordFailure("%w", err)
 	}
 	return err != nil
 }
@@ -36,21 +36,21 @@ func imageOf(t kernels.Tensor) image {
 	m := image{n: t.Shape[0], c: t.Shape[spatial+1], next: t.Stride[0], size: [3]int{1, 1, 1}}
 	copy(m.size[3-spatial:], t.Shape[1:])
 	copy(m.stride[3-spatial:], t.Stride[1:spatial+1])
-	all, first := floats(t)
+	all, first := tensorFloats(t)
 	m.data = all[first:]
 	return m
 }
 
-// pixel is the channels at a place.
-func (m *image) pixel(n int, at [3]int) []float32 {
+// pixelChannels is the channels at a place.
+func (m *image) pixelChannels(n int, at [3]int) []float32 {
 	i := n*m.next + at[0]*m.stride[0] + at[1]*m.stride[1] + at[2]*m.stride[2]
 	return m.data[i : i+m.c]
 }
 
-func (m *image) pixels() int { return m.size[0] * m.size[1] * m.size[2] }
+func (m *image) pixelCount() int { return m.size[0] * m.size[1] * m.size[2] }
 
-// place is the place of the i-th pixel, row-major.
-func place(i int, size [3]int) [3]int {
+// rowMajorPlace is the place of the i-th pixel, row-major.
+func rowMajorPlace(i int, size [3]int) [3]int {
 	return [3]int{i / size[2] / size[1], i / size[2] % size[1], i % size[2]}
 }
 
@@ -69,11 +69,11 @@ func windowOf(kernel, strides, dilations, origin []int) window {
 	return w
 }
 
-func (w *window) taps() int { return w.kernel[0] * w.kernel[1] * w.kernel[2] }
+func (w *window) tapCount() int { return w.kernel[0] * w.kernel[1] * w.kernel[2] }
 
-// input is the place of a tap of an output.
-func (w *window) input(output [3]int, tap int) (at [3]int) {
-	k := place(tap, w.kernel)
+// inputOfTap is the place of a tap of an output.
+func (w *window) inputOfTap(output [3]int, tap int) (at [3]int) {
+	k := rowMajorPlace(tap, w.kernel)
 	for i := range at {
 		at[i] = output[i]*w.stride[i] + w.origin[i] + k[i]*w.dilation[i]
 	}
@@ -82,7 +82,7 @@ func (w *window) input(output [3]int, tap int) (at [3]int) {
 
 // output is the place, maybe outside, of the output that has the input at the tap, if there is one.
 func (w *window) output(input [3]int, tap int) (at [3]int, ok bool) {
-	k := place(tap, w.kernel)
+	k := rowMajorPlace(tap, w.kernel)
 	for i := range at {
 		from := input[i] - w.origin[i] - k[i]*w.dilation[i]
 		if from%w.stride[i] != 0 {
@@ -93,7 +93,7 @@ func (w *window) output(input [3]int, tap int) (at [3]int, ok bool) {
 	return at, true
 }
 
-func inside(at, size [3]int) bool {
+func isInside(at, size [3]int) bool {
 	for i := range at {
 		if at[i] < 0 || at[i] >= size[i] {
 			return false
@@ -102,13 +102,13 @@ func inside(at, size [3]int) bool {
 	return true
 }
 
-// rows calls do for all rows of pixels, as (n, place of the first one).
-func (m *image) rows(do func(n int, first [3]int)) {
-	if m.n*m.pixels()*m.c == 0 {
+// forEachRow calls do for all rows of pixels, as (n, place of the first one).
+func (m *image) forEachRow(do func(n int, first [3]int)) {
+	if m.n*m.pixelCount()*m.c == 0 {
 		return
 	}
 	perImage := m.size[0] * m.size[1]
-	parallel(m.n*perImage, func(task int) {
+	runParallel(m.n*perImage, func(task int) {
 		n, row := task/perImage, task%perImage
 		do(n, [3]int{row / m.size[1], row % m.size[1], 0})
 	})
@@ -124,8 +124,8 @@ var (
 	registers scratch[float32]
 )
 
-// with calls do with n zeros.
-func (s *scratch[T]) with(n int, do func(zeros []T)) {
+// withZeros calls do with n zeros.
+func (s *scratch[T]) withZeros(n int, do func(zeros []T)) {
 	m, ok := s.pool.Get().(*[]T)
 	if !ok || cap(*m) < n {
 		all := make([]T, n)

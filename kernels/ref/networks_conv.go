@@ -41,28 +41,28 @@ func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor)
 	return f, nil
 }
 
-// own is the filter if it is one of this package.
-func (b *Backend) own(f kernels.Filter) (*filter, bool) {
+// ownFilter is the filter if it is one of this package.
+func (b *Backend) ownFilter(f kernels.Filter) (*filter, bool) {
 	if own, ok := f.(*filter); ok && own.weight != nil {
 		return own, true
 	}
-	b.fail("%T is no filter of this backend, or was freed", f)
+	b.recordFailure("%T is no filter of this backend, or was freed", f)
 	return nil, false
 }
 
 // Conv sums in float64 and rounds once, after the bias.
 func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
-	own, ok := b.own(f)
-	if !ok || b.refuse(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
+	own, ok := b.ownFilter(f)
+	if !ok || b.recordError(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
 		return
 	}
 	out, in, w := imageOf(dst), imageOf(src), windowOf(own.spec.Kernel, own.spec.Strides, own.spec.Dilations, origin)
-	out.rows(func(n int, at [3]int) {
-		sums.with(out.c, func(sum []float64) {
+	out.forEachRow(func(n int, at [3]int) {
+		sums.withZeros(out.c, func(sum []float64) {
 			for at[2] = range out.size[2] {
 				clear(sum)
-				own.sum(sum, &in, w, n, at)
-				pixel := out.pixel(n, at)
+				own.addTapProducts(sum, &in, w, n, at)
+				pixel := out.pixelChannels(n, at)
 				for i, v := range sum {
 					if own.bias != nil {
 						v += float64(own.bias[i])
@@ -78,11 +78,11 @@ func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, 
 	}
 }
 
-// sum adds to sums of the outputs at a place the products of all their taps.
-func (f *filter) sum(sums []float64, in *image, w window, n int, output [3]int) {
-	for tap := range w.taps() {
-		if at := w.input(output, tap); inside(at, in.size) {
-			f.addTap(sums, in.pixel(n, at), tap)
+// addTapProducts adds to sums of the outputs at a place the products of all their taps.
+func (f *filter) addTapProducts(sums []float64, in *image, w window, n int, output [3]int) {
+	for tap := range w.tapCount() {
+		if at := w.inputOfTap(output, tap); isInside(at, in.size) {
+			f.addTap(sums, in.pixelChannels(n, at), tap)
 		}
 	}
 }
@@ -107,22 +107,22 @@ func (f *filter) addTap(sums []float64, pixel []float32, tap int) {
 
 // ConvBackward gathers, for each input, from the outputs that it is a tap of.
 func (b *Backend) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
-	own, ok := b.own(f)
-	if !ok || b.refuse(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
+	own, ok := b.ownFilter(f)
+	if !ok || b.recordError(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
 		return
 	}
 	in, out, w := imageOf(dst), imageOf(src), windowOf(own.spec.Kernel, own.spec.Strides, own.spec.Dilations, origin)
-	in.rows(func(n int, at [3]int) {
-		sums.with(in.c, func(sum []float64) {
+	in.forEachRow(func(n int, at [3]int) {
+		sums.withZeros(in.c, func(sum []float64) {
 			for at[2] = range in.size[2] {
 				clear(sum)
-				for tap := range w.taps() {
-					if output, ok := w.output(at, tap); ok && inside(output, out.size) {
-						own.addTapBackward(sum, out.pixel(n, output), tap)
+				for tap := range w.tapCount() {
+					if output, ok := w.output(at, tap); ok && isInside(output, out.size) {
+						own.addTapBackward(sum, out.pixelChannels(n, output), tap)
 					}
 				}
 				for i, v := range sum {
-					in.pixel(n, at)[i] = float32(v)
+					in.pixelChannels(n, at)[i] = float32(v)
 				}
 			}
 		})

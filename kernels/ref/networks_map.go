@@ -18,7 +18,7 @@ type view struct {
 
 func viewOf(t kernels.Tensor) view {
 	v := view{}
-	v.data, v.first = floats(t)
+	v.data, v.first = tensorFloats(t)
 	for i, d := range t.Shape {
 		last := len(v.shape) - 1
 		switch {
@@ -43,9 +43,9 @@ func viewsOf(tensors []kernels.Tensor) []view {
 	return views
 }
 
-// runs calls do with pieces of n elements from one on that lie a stride apart: the number of the piece's
+// forEachRun calls do with pieces of n elements from one on that lie a stride apart: the number of the piece's
 // first one of the n, its place, and the piece's length.
-func (v *view) runs(from, n int, do func(i, at, length int)) {
+func (v *view) forEachRun(from, n int, do func(i, at, length int)) {
 	last := len(v.shape) - 1
 	for done := 0; done < n; {
 		at, rest := v.first, from+done
@@ -63,7 +63,7 @@ func (v *view) runs(from, n int, do func(i, at, length int)) {
 // load copies elements from one on.
 func (v *view) load(dst []float32, from int) {
 	stride := v.stride[len(v.stride)-1]
-	v.runs(from, len(dst), func(i, at, length int) {
+	v.forEachRun(from, len(dst), func(i, at, length int) {
 		if stride == 1 {
 			copy(dst[i:i+length], v.data[at:])
 			return
@@ -74,10 +74,10 @@ func (v *view) load(dst []float32, from int) {
 	})
 }
 
-// store copies to elements from one on.
-func (v *view) store(src []float32, from int) {
+// storeElements copies to elements from one on.
+func (v *view) storeElements(src []float32, from int) {
 	stride := v.stride[len(v.stride)-1]
-	v.runs(from, len(src), func(i, at, length int) {
+	v.forEachRun(from, len(src), func(i, at, length int) {
 		for j, x := range src[i : i+length] {
 			v.data[at+j*stride] = x
 		}
@@ -86,7 +86,7 @@ func (v *view) store(src []float32, from int) {
 
 // Map computes blocks of elements, one instruction after another.
 func (b *Backend) Map(dst kernels.Tensor, p *kernels.Program, operands ...kernels.Tensor) {
-	if !b.refuse(kernels.CheckMap(dst, p, operands)) {
+	if !b.recordError(kernels.CheckMap(dst, p, operands)) {
 		mapTo([]kernels.Tensor{dst}, p, operands)
 	}
 }
@@ -96,26 +96,26 @@ func mapTo(results []kernels.Tensor, p *kernels.Program, operands []kernels.Tens
 	out, in := viewsOf(results), viewsOf(operands)
 	written := append([]int{p.Operands + len(p.Code) - 1}, p.Also...)
 	all := results[0].Elements()
-	parallel((all+elementsPerTask-1)/elementsPerTask, func(task int) {
+	runParallel((all+elementsPerTask-1)/elementsPerTask, func(task int) {
 		from := task * elementsPerTask
 		n := min(elementsPerTask, all-from)
-		registers.with(n*(p.Operands+len(p.Code)), func(values []float32) {
+		registers.withZeros(n*(p.Operands+len(p.Code)), func(values []float32) {
 			register := func(i int) []float32 { return values[i*n : (i+1)*n] }
 			for i := range in {
 				in[i].load(register(i), from)
 			}
 			for i, c := range p.Code {
-				compute(register(p.Operands+i), c, register)
+				runInstruction(register(p.Operands+i), c, register)
 			}
 			for i, r := range written {
-				out[i].store(register(r), from)
+				out[i].storeElements(register(r), from)
 			}
 		})
 	})
 }
 
-// compute is one instruction.
-func compute(dst []float32, c kernels.Instruction, register func(i int) []float32) {
+// runInstruction is one instruction.
+func runInstruction(dst []float32, c kernels.Instruction, register func(i int) []float32) {
 	switch c.Op.Args() {
 	case 0:
 		for i := range dst {
@@ -142,12 +142,12 @@ var unaries = map[kernels.ElementOp]func(float64) float64{
 	kernels.Sin: math.Sin, kernels.Cos: math.Cos, kernels.Tanh: math.Tanh, kernels.Erf: math.Erf,
 	kernels.Sigmoid: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 	kernels.Floor:   math.Floor, kernels.Ceil: math.Ceil, kernels.Round: math.RoundToEven,
-	kernels.Half:  func(x float64) float64 { return nearest(x, 10, -14, 15) },
-	kernels.Brain: func(x float64) float64 { return nearest(x, 7, -126, 127) },
+	kernels.Half:  func(x float64) float64 { return roundToBits(x, 10, -14, 15) },
+	kernels.Brain: func(x float64) float64 { return roundToBits(x, 7, -126, 127) },
 }
 
-// nearest rounds x to so many bits behind the first, of numbers from 2^least to below 2^(most+1).
-func nearest(x float64, bits, least, most int) float64 {
+// roundToBits rounds x to so many bits behind the first, of numbers from 2^least to below 2^(most+1).
+func roundToBits(x float64, bits, least, most int) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x
 	}
@@ -175,7 +175,7 @@ func mapOne(dst, a []float32, op kernels.ElementOp) {
 	}
 }
 
-func truth(is bool) float32 {
+func boolToFloat(is bool) float32 {
 	if is {
 		return 1
 	}
@@ -191,9 +191,9 @@ var binaries = map[kernels.ElementOp]func(x, y float32) float32{
 	kernels.Min:       func(x, y float32) float32 { return min(x, y) },
 	kernels.Max:       func(x, y float32) float32 { return max(x, y) },
 	kernels.Pow:       func(x, y float32) float32 { return float32(math.Pow(float64(x), float64(y))) },
-	kernels.Less:      func(x, y float32) float32 { return truth(x < y) },
-	kernels.LessEqual: func(x, y float32) float32 { return truth(x <= y) },
-	kernels.Equal:     func(x, y float32) float32 { return truth(x == y) },
+	kernels.Less:      func(x, y float32) float32 { return boolToFloat(x < y) },
+	kernels.LessEqual: func(x, y float32) float32 { return boolToFloat(x <= y) },
+	kernels.Equal:     func(x, y float32) float32 { return boolToFloat(x == y) },
 }
 
 func mapTwo(dst, a, b []float32, op kernels.ElementOp) {

@@ -4,48 +4,48 @@ import "github.com/prefillonly/prefillonly/kernels"
 
 // Pool computes means in float64.
 func (b *Backend) Pool(dst, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
-	if b.refuse(kernels.CheckPool(dst, src, s, origin)) {
+	if b.recordError(kernels.CheckPool(dst, src, s, origin)) {
 		return
 	}
 	out, in, w := imageOf(dst), imageOf(src), windowOf(s.Kernel, s.Strides, s.Dilations, origin)
-	out.rows(func(n int, at [3]int) {
+	out.forEachRow(func(n int, at [3]int) {
 		for at[2] = range out.size[2] {
 			if s.Max {
-				largest(out.pixel(n, at), &in, w, n, at)
+				maxOfTaps(out.pixelChannels(n, at), &in, w, n, at)
 			} else {
-				mean(out.pixel(n, at), &in, w, n, at, divisor(s, w, in.size, at))
+				meanOfTaps(out.pixelChannels(n, at), &in, w, n, at, meanDivisor(s, w, in.size, at))
 			}
 		}
 	})
 }
 
-// largest sets dst to the maxima of an output's taps.
-func largest(dst []float32, in *image, w window, n int, output [3]int) {
+// maxOfTaps sets dst to the maxima of an output's taps.
+func maxOfTaps(dst []float32, in *image, w window, n int, output [3]int) {
 	for i := range dst {
 		dst[i] = negativeInfinity
 	}
-	for tap := range w.taps() {
-		at := w.input(output, tap)
-		if !inside(at, in.size) {
+	for tap := range w.tapCount() {
+		at := w.inputOfTap(output, tap)
+		if !isInside(at, in.size) {
 			continue
 		}
-		for i, v := range in.pixel(n, at) {
-			if above(v, dst[i]) {
+		for i, v := range in.pixelChannels(n, at) {
+			if exceedsMaximum(v, dst[i]) {
 				dst[i] = v
 			}
 		}
 	}
 }
 
-// above says whether v takes the place of a maximum; the first NaN stays.
-func above(v, top float32) bool { return v > top || v != v && top == top }
+// exceedsMaximum says whether v takes the place of a maximum; the first NaN stays.
+func exceedsMaximum(v, top float32) bool { return v > top || v != v && top == top }
 
-// mean sets dst to the means of an output's taps.
-func mean(dst []float32, in *image, w window, n int, output [3]int, divisor int) {
-	sums.with(len(dst), func(sum []float64) {
-		for tap := range w.taps() {
-			if at := w.input(output, tap); inside(at, in.size) {
-				for i, v := range in.pixel(n, at) {
+// meanOfTaps sets dst to the means of an output's taps.
+func meanOfTaps(dst []float32, in *image, w window, n int, output [3]int, divisor int) {
+	sums.withZeros(len(dst), func(sum []float64) {
+		for tap := range w.tapCount() {
+			if at := w.inputOfTap(output, tap); isInside(at, in.size) {
+				for i, v := range in.pixelChannels(n, at) {
 					sum[i] += float64(v)
 				}
 			}
@@ -56,16 +56,16 @@ func mean(dst []float32, in *image, w window, n int, output [3]int, divisor int)
 	})
 }
 
-// divisor is the number of taps of an output that a mean counts.
-func divisor(s kernels.PoolSpec, w window, size, output [3]int) int {
+// meanDivisor is the number of taps of an output that a mean counts.
+func meanDivisor(s kernels.PoolSpec, w window, size, output [3]int) int {
 	begin, end := [3]int{}, size
 	if s.Counted {
 		begin = w.origin
 		copy(end[3-len(s.CountedEnd):], s.CountedEnd)
 	}
 	count := 0
-	for tap := range w.taps() {
-		at := w.input(output, tap)
+	for tap := range w.tapCount() {
+		at := w.inputOfTap(output, tap)
 		counts := true
 		for i := range at {
 			counts = counts && at[i] >= begin[i] && at[i] < end[i]
@@ -82,7 +82,7 @@ const channelsPerTask = 16
 
 // PoolBackward scatters the gradients of outputs, in their order.
 func (b *Backend) PoolBackward(dst, grad, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
-	if b.refuse(kernels.CheckPoolBackward(dst, grad, src, s, origin)) || dst.Elements() == 0 {
+	if b.recordError(kernels.CheckPoolBackward(dst, grad, src, s, origin)) || dst.Elements() == 0 {
 		return
 	}
 	in, out, w := imageOf(dst), imageOf(grad), windowOf(s.Kernel, s.Strides, s.Dilations, origin)
@@ -91,42 +91,42 @@ func (b *Backend) PoolBackward(dst, grad, src kernels.Tensor, s kernels.PoolSpec
 		values = imageOf(src)
 	}
 	blocks := (in.c + channelsPerTask - 1) / channelsPerTask
-	parallel(in.n*blocks, func(task int) {
+	runParallel(in.n*blocks, func(task int) {
 		n, from := task/blocks, task%blocks*channelsPerTask
 		to := min(in.c, from+channelsPerTask)
-		sums.with(in.pixels()*(to-from), func(sum []float64) {
-			for i := range out.pixels() {
-				at := place(i, out.size)
-				g := out.pixel(n, at)[from:to]
+		sums.withZeros(in.pixelCount()*(to-from), func(sum []float64) {
+			for i := range out.pixelCount() {
+				at := rowMajorPlace(i, out.size)
+				g := out.pixelChannels(n, at)[from:to]
 				if s.Max {
 					scatterLargest(sum, g, &values, from, w, n, at)
 				} else {
-					scatterMean(sum, g, in.size, w, at, divisor(s, w, in.size, at))
+					scatterMean(sum, g, in.size, w, at, meanDivisor(s, w, in.size, at))
 				}
 			}
-			for i := range in.pixels() {
+			for i := range in.pixelCount() {
 				for c, v := range sum[i*(to-from) : (i+1)*(to-from)] {
-					in.pixel(n, place(i, in.size))[from+c] = float32(v)
+					in.pixelChannels(n, rowMajorPlace(i, in.size))[from+c] = float32(v)
 				}
 			}
 		})
 	})
 }
 
-// index is the number of a place, row-major.
-func index(at, size [3]int) int { return (at[0]*size[1]+at[1])*size[2] + at[2] }
+// rowMajorIndex is the number of a place, row-major.
+func rowMajorIndex(at, size [3]int) int { return (at[0]*size[1]+at[1])*size[2] + at[2] }
 
 // scatterLargest adds an output's gradient, of channels from on, to those of the largest inputs.
 func scatterLargest(sums []float64, grad []float32, in *image, from int, w window, n int, output [3]int) {
 	for c, g := range grad {
 		top, first := negativeInfinity, -1
-		for tap := range w.taps() {
-			at := w.input(output, tap)
-			if !inside(at, in.size) {
+		for tap := range w.tapCount() {
+			at := w.inputOfTap(output, tap)
+			if !isInside(at, in.size) {
 				continue
 			}
-			if v := in.pixel(n, at)[from+c]; first < 0 || above(v, top) {
-				top, first = v, index(at, in.size)
+			if v := in.pixelChannels(n, at)[from+c]; first < 0 || exceedsMaximum(v, top) {
+				top, first = v, rowMajorIndex(at, in.size)
 			}
 		}
 		if first >= 0 {
@@ -138,12 +138,12 @@ func scatterLargest(sums []float64, grad []float32, in *image, from int, w windo
 // scatterMean adds an output's gradient to those of all its inputs.
 func scatterMean(sums []float64, grad []float32, size [3]int, w window, output [3]int, divisor int) {
 	share := 1 / float64(max(1, divisor))
-	for tap := range w.taps() {
-		at := w.input(output, tap)
-		if !inside(at, size) {
+	for tap := range w.tapCount() {
+		at := w.inputOfTap(output, tap)
+		if !isInside(at, size) {
 			continue
 		}
-		i := index(at, size) * len(grad)
+		i := rowMajorIndex(at, size) * len(grad)
 		for c, g := range grad {
 			sums[i+c] += float64(g) * share
 		}

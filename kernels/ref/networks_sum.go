@@ -8,7 +8,7 @@ import (
 
 // Interpolate sums in float64.
 func (b *Backend) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Taps) {
-	if b.refuse(kernels.CheckInterpolate(dst, src, dim, t)) {
+	if b.recordError(kernels.CheckInterpolate(dst, src, dim, t)) {
 		return
 	}
 	// Element (i, j, k) of dst has the dimensions before dim, dim itself, and those after it.
@@ -24,13 +24,13 @@ func (b *Backend) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Taps) 
 	}
 	first.Shape[dim] = min(1, src.Shape[dim])
 	in, size := viewOf(first), dst.Shape[dim]
-	parallel(before*size, func(task int) {
+	runParallel(before*size, func(task int) {
 		i, j := task/size, task%size
-		sums.with(after, func(sum []float64) {
+		sums.withZeros(after, func(sum []float64) {
 			for tap := t.Start[j]; tap < t.Start[j+1]; tap++ {
 				step, weight := int(t.Index[tap])*src.Stride[dim], float64(t.Weight[tap])
 				stride := in.stride[len(in.stride)-1]
-				in.runs(i*after, after, func(k, at, length int) {
+				in.forEachRun(i*after, after, func(k, at, length int) {
 					for l := range length {
 						sum[k+l] += weight * float64(in.data[at+step+l*stride])
 					}
@@ -43,27 +43,27 @@ func (b *Backend) Interpolate(dst, src kernels.Tensor, dim int, t kernels.Taps) 
 
 // storeSums rounds sums to elements of v from one on.
 func storeSums(v *view, sum []float64, from int) {
-	registers.with(len(sum), func(rounded []float32) {
+	registers.withZeros(len(sum), func(rounded []float32) {
 		for i, s := range sum {
 			rounded[i] = float32(s)
 		}
-		v.store(rounded, from)
+		v.storeElements(rounded, from)
 	})
 }
 
 // MatMul computes rows of dst, in float64.
 func (b *Backend) MatMul(dst, x, y kernels.Tensor) {
-	if b.refuse(kernels.CheckMatMul(dst, x, y)) || dst.Elements() == 0 {
+	if b.recordError(kernels.CheckMatMul(dst, x, y)) || dst.Elements() == 0 {
 		return
 	}
 	lead := len(dst.Shape) - 2
 	m, n, k := dst.Shape[lead], dst.Shape[lead+1], x.Shape[lead+1]
 	out, left, right := viewOf(dst), viewOf(x), viewOf(y)
-	parallel(dst.Elements()/n, func(row int) {
-		registers.with(k+n, func(values []float32) {
+	runParallel(dst.Elements()/n, func(row int) {
+		registers.withZeros(k+n, func(values []float32) {
 			a, b := values[:k], values[k:]
 			left.load(a, row*k)
-			sums.with(n, func(sum []float64) {
+			sums.withZeros(n, func(sum []float64) {
 				for i, x := range a {
 					right.load(b, (row/m*k+i)*n)
 					for j, y := range b {
@@ -78,7 +78,7 @@ func (b *Backend) MatMul(dst, x, y kernels.Tensor) {
 
 // Reduce computes in float64, over the elements of src row-major.
 func (b *Backend) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {
-	if b.refuse(kernels.CheckReduce(dst, src, how)) {
+	if b.recordError(kernels.CheckReduce(dst, src, how)) {
 		return
 	}
 	// The elements that become the i-th of dst are those of made, from the i-th of kept on.
@@ -92,29 +92,29 @@ func (b *Backend) Reduce(dst, src kernels.Tensor, how kernels.Reduction) {
 		}
 	}
 	out, starts, elements := viewOf(dst), viewOf(kept), viewOf(made)
-	parallel(dst.Elements(), func(i int) {
+	runParallel(dst.Elements(), func(i int) {
 		total := [...]float64{kernels.Sum: 0, kernels.Product: 1, kernels.Largest: math.Inf(-1), kernels.Smallest: math.Inf(1)}[how]
 		if n := made.Elements(); n > 0 {
-			starts.runs(i, 1, func(_, at, _ int) {
-				total = fold(total, &elements, at-elements.first, n, how)
+			starts.forEachRun(i, 1, func(_, at, _ int) {
+				total = reduceElements(total, &elements, at-elements.first, n, how)
 			})
 		}
-		out.store([]float32{float32(total)}, i)
+		out.storeElements([]float32{float32(total)}, i)
 	})
 }
 
-// fold takes n elements, each some places further on, into a total.
-func fold(total float64, v *view, further, n int, how kernels.Reduction) float64 {
+// reduceElements takes n elements, each some places further on, into a total.
+func reduceElements(total float64, v *view, further, n int, how kernels.Reduction) float64 {
 	stride := v.stride[len(v.stride)-1]
-	v.runs(0, n, func(_, at, length int) {
+	v.forEachRun(0, n, func(_, at, length int) {
 		for i := range length {
-			total = join(total, float64(v.data[at+further+i*stride]), how)
+			total = reducePair(total, float64(v.data[at+further+i*stride]), how)
 		}
 	})
 	return total
 }
 
-func join(total, x float64, how kernels.Reduction) float64 {
+func reducePair(total, x float64, how kernels.Reduction) float64 {
 	switch how {
 	case kernels.Sum:
 		return total + x

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// parallel calls do(0..n-1) on as many goroutines as there are processors and returns when all calls
+// runParallel calls do(0..n-1) on as many goroutines as there are processors and returns when all calls
 // have; the calls must write to different places.
-func parallel(n int, do func(i int)) {
+func runParallel(n int, do func(i int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	if workers <= 1 {
 		for i := range n {

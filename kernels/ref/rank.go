@@ -9,26 +9,26 @@ func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernel
 
 // Product sets dst = src l^T + bias.
 func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
-	b.multiply(rowsOf(dst), rowsOf(src), l.(*linear), false)
+	b.multiplyLinear(rowsOf(dst), rowsOf(src), l.(*linear), false)
 }
 
 // MLPProduct sets dst = down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
 func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.multiply(rowsOf(dst), b.activations(x, w, eps, gated), down.(*linear), false)
+	b.multiplyLinear(rowsOf(dst), b.gatedActivations(x, w, eps, gated), down.(*linear), false)
 }
 
 // AddSum sets x += parts[0] + parts[1] + ...
 func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
-	parallel(x.Rows, func(i int) {
+	runParallel(x.Rows, func(i int) {
 		sums := make([]float32, x.Cols)
-		copy(sums, row(parts[0], i))
+		copy(sums, matrixRow(parts[0], i))
 		for _, p := range parts[1:] {
-			for j, v := range row(p, i) {
+			for j, v := range matrixRow(p, i) {
 				sums[j] += v
 			}
 		}
-		for j, v := range row(x, i) {
-			row(x, i)[j] = v + sums[j]
+		for j, v := range matrixRow(x, i) {
+			matrixRow(x, i)[j] = v + sums[j]
 		}
 	})
 }

@@ -44,7 +44,7 @@ func (b *Backend) Sync() error {
 	return err
 }
 
-func (b *Backend) fail(format string, args ...any) {
+func (b *Backend) recordFailure(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf("ref: "+format, args...)
 	}
@@ -93,8 +93,8 @@ func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 	copy(dst.Buf.(*buffer).bytes[dst.Off:dst.Off+bytes], src.Buf.(*buffer).bytes[src.Off:src.Off+bytes])
 }
 
-// row is row i of a float32 matrix.
-func row(m kernels.Mat, i int) []float32 {
+// matrixRow is row i of a float32 matrix.
+func matrixRow(m kernels.Mat, i int) []float32 {
 	if m.Type != kernels.F32 {
 		panic("ref: matrices are float32, got " + m.Type.String())
 	}

@@ -47,7 +47,7 @@ func TestMLPByHand(t *testing.T) {
 	g, u := 3/math.Sqrt(12.5), 4/math.Sqrt(12.5)
 	y := g / (1 + math.Exp(-g)) * u
 	for i, want := range []float64{3 + y, 4 + 2*y} {
-		if got := row(x, 0)[i]; math.Abs(float64(got)-want) > 1e-6 {
+		if got := matrixRow(x, 0)[i]; math.Abs(float64(got)-want) > 1e-6 {
 			t.Errorf("x[%d] = %v, want %v", i, got, want)
 		}
 	}

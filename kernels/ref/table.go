@@ -18,14 +18,14 @@ func (t *table) Cols() int    { return t.t.Cols }
 func (t *table) Bytes() int64 { return int64(len(t.codes)) + 4*int64(len(t.t.Scale)) }
 func (t *table) Free()        { t.t.Data, t.t.Scale, t.codes = nil, nil, nil }
 
-// stored is row i as it is stored.
-func (t *table) stored(i int) []byte {
+// storedRow is row i as it is stored.
+func (t *table) storedRow(i int) []byte {
 	width := t.t.Cols * int(t.t.Type.Size())
 	return t.t.Data[i*width : (i+1)*width]
 }
 
-// row expands row i into dst; codes' own values are meant.
-func (t *table) row(dst []float32, i int) { kernels.Expand(dst, t.t.Type, t.stored(i)) }
+// expandRow expands row i into dst; codes' own values are meant.
+func (t *table) expandRow(dst []float32, i int) { kernels.Expand(dst, t.t.Type, t.storedRow(i)) }
 
 // NewTable keeps t's data as it is, or reads its codes.
 func (b *Backend) NewTable(t kernels.HostTensor) (kernels.Table, error) {
@@ -56,14 +56,14 @@ func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
 
 // Embed sets x[i] = table[ids[i]].
 func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	b.lookUp(t, ids, func(i int, embedding []float32) { copy(row(x, i), embedding) })
+	b.lookUp(t, ids, func(i int, embedding []float32) { copy(matrixRow(x, i), embedding) })
 }
 
 // AddEmbed adds table[ids[i]] to x[i].
 func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
 	b.lookUp(t, ids, func(i int, embedding []float32) {
-		for j, v := range row(x, i) {
-			row(x, i)[j] = v + embedding[j]
+		for j, v := range matrixRow(x, i) {
+			matrixRow(x, i)[j] = v + embedding[j]
 		}
 	})
 }
@@ -72,16 +72,16 @@ func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
 func (b *Backend) lookUp(t kernels.Table, ids []uint32, use func(i int, embedding []float32)) {
 	rows := t.(*table)
 	if rows.codes != nil {
-		b.fail("tensor %q is %s, which embeddings may not be", rows.t.Name, rows.t.Type)
+		b.recordFailure("tensor %q is %s, which embeddings may not be", rows.t.Name, rows.t.Type)
 		return
 	}
 	embedding := make([]float32, rows.Cols())
 	for i, id := range ids {
 		if int(id) >= rows.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
+			b.recordFailure("token %d is outside the table of %d rows", id, rows.Rows())
 			continue
 		}
-		rows.row(embedding, int(id))
+		rows.expandRow(embedding, int(id))
 		use(i, embedding)
 	}
 }
@@ -91,7 +91,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	rows := t.(*table)
 	for _, id := range ids {
 		if int(id) >= rows.Rows() {
-			b.fail("token %d is outside the table of %d rows", id, rows.Rows())
+			b.recordFailure("token %d is outside the table of %d rows", id, rows.Rows())
 			return
 		}
 	}
@@ -99,8 +99,8 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if ids == nil {
 		n = rows.Rows()
 	}
-	dots, out := rows.dots(normRows(x, w, eps)), rowsOf(dst)
-	parallel((n+columnsPerTask-1)/columnsPerTask, func(task int) {
+	dots, out := rows.rowProducts(normRows(x, w, eps)), rowsOf(dst)
+	runParallel((n+columnsPerTask-1)/columnsPerTask, func(task int) {
 		column, room := make([]float32, x.Rows), make([]float32, rows.Cols())
 		for j := task * columnsPerTask; j < min(n, (task+1)*columnsPerTask); j++ {
 			id := j
@@ -115,12 +115,12 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	})
 }
 
-// dots returns what sets column to the products of all rows of in with the table's row id; room is as wide as that.
-func (t *table) dots(in [][]float32) func(column []float32, id int, room []float32) {
+// rowProducts returns what sets column to the products of all rows of in with the table's row id; room is as wide as that.
+func (t *table) rowProducts(in [][]float32) func(column []float32, id int, room []float32) {
 	if t.t.Type == kernels.I8 && !t.t.WeightOnly {
 		codes, scales := quantizeInt8(in)
 		return func(column []float32, id int, _ []float32) {
-			stored := t.stored(id)
+			stored := t.storedRow(id)
 			weight := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(stored))), len(stored))
 			for i := range codes {
 				column[i] = scaledDot(codes[i], scales[i], weight, t.t.Scale[id])
@@ -128,7 +128,7 @@ func (t *table) dots(in [][]float32) func(column []float32, id int, room []float
 		}
 	}
 	return func(column []float32, id int, weight []float32) {
-		t.row(weight, id)
+		t.expandRow(weight, id)
 		for i := range in {
 			if column[i] = dot(in[i], weight); t.t.Scale != nil {
 				column[i] *= t.t.Scale[id]

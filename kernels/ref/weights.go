@@ -53,7 +53,7 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		l.out += p.Rows
 		l.scale = append(l.scale, p.Scale...)
 	}
-	l.take(parts)
+	l.readParts(parts)
 	if len(bias) == 0 {
 		return l, nil
 	}
@@ -74,8 +74,8 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 	return l, nil
 }
 
-// take keeps the elements of the parts.
-func (l *linear) take(parts []kernels.HostTensor) {
+// readParts keeps the elements of the parts.
+func (l *linear) readParts(parts []kernels.HostTensor) {
 	l.fp8 = parts[0].Type == kernels.F8E4M3
 	if parts[0].Type == kernels.I8 && !parts[0].WeightOnly {
 		for _, p := range parts {

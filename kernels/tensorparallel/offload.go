@@ -28,7 +28,7 @@ func (m *hostBuffer) Free()        { freeAll(m.b, m.ranks) }
 // AllocHost reserves so many bytes for each rank, all of which must be kernels.Offloaders.
 func (b *Backend) AllocHost(bytes int64) (kernels.Buffer, error) {
 	m := &hostBuffer{b: b, bytes: bytes, ranks: make([]kernels.Buffer, len(b.workers))}
-	err := b.wait(func(i int, w *worker) (err error) {
+	err := b.callEachRank(func(i int, w *worker) (err error) {
 		o, ok := w.Rank.(kernels.Offloader)
 		if !ok {
 			return fmt.Errorf("%s cannot keep KV blocks in host memory beside its own", w.Name())
@@ -44,14 +44,14 @@ func (b *Backend) AllocHost(bytes int64) (kernels.Buffer, error) {
 	return m, nil
 }
 
-// copies enqueues what no failure of a pass may leave out: blocks that some ranks have saved and others
+// enqueueCopies enqueues what no failure of a pass may leave out: blocks that some ranks have saved and others
 // have not would give wrong answers later. If it fails itself, the ranks are lost.
-func (b *Backend) copies(call func(i int, w *worker, o kernels.Offloader)) {
+func (b *Backend) enqueueCopies(call func(i int, w *worker, o kernels.Offloader)) {
 	for i, w := range b.workers {
-		b.enqueue(w, func() {
-			err := guard(i, w, func(i int, w *worker) error { call(i, w, w.Rank.(kernels.Offloader)); return nil })
+		b.enqueueCall(w, func() {
+			err := guardCall(i, w, func(i int, w *worker) error { call(i, w, w.Rank.(kernels.Offloader)); return nil })
 			if err != nil {
-				b.abort(&lostError{err})
+				b.abortPass(&lostError{err})
 			}
 		})
 	}
@@ -65,25 +65,25 @@ func ownCopy(c kernels.HostCopy, rank int) kernels.HostCopy {
 
 // Save copies each rank's part.
 func (b *Backend) Save(c kernels.HostCopy) {
-	b.copies(func(i int, _ *worker, o kernels.Offloader) { o.Save(ownCopy(c, i)) })
+	b.enqueueCopies(func(i int, _ *worker, o kernels.Offloader) { o.Save(ownCopy(c, i)) })
 }
 
 // Load copies each rank's part.
 func (b *Backend) Load(c kernels.HostCopy) {
-	b.copies(func(i int, _ *worker, o kernels.Offloader) { o.Load(ownCopy(c, i)) })
+	b.enqueueCopies(func(i int, _ *worker, o kernels.Offloader) { o.Load(ownCopy(c, i)) })
 }
 
 // Mark names the copies of all ranks.
 func (b *Backend) Mark() uint64 {
 	b.marked++
 	mark := b.marked
-	b.copies(func(_ int, w *worker, o kernels.Offloader) { w.marks.own[mark] = o.Mark() })
+	b.enqueueCopies(func(_ int, w *worker, o kernels.Offloader) { w.marks.own[mark] = o.Mark() })
 	return mark
 }
 
 // Await makes each rank wait for its own copies.
 func (b *Backend) Await(mark uint64) {
-	b.copies(func(_ int, w *worker, o kernels.Offloader) {
+	b.enqueueCopies(func(_ int, w *worker, o kernels.Offloader) {
 		if mark <= w.marks.past {
 			return
 		}

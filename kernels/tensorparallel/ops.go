@@ -13,7 +13,7 @@ var errCut = errors.New("a matrix for AddLinear and for MLP's second product com
 func (b *Backend) KVBlockBytes(h kernels.Heads, tokens int) int64 {
 	var most int64
 	for i, w := range b.workers {
-		most = max(most, w.KVBlockBytes(heads(h, i, len(b.workers)), tokens))
+		most = max(most, w.KVBlockBytes(rankHeads(h, i, len(b.workers)), tokens))
 	}
 	return most
 }
@@ -28,8 +28,8 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestC
 // Embed runs on every rank.
 func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
 	ids = slices.Clone(ids)
-	b.each(func(i int, w *worker) error {
-		w.Embed(local(x, i, x.Cols), t.(*table).whole[i], ids)
+	b.enqueueEachRank(func(i int, w *worker) error {
+		w.Embed(rankMatrix(x, i, x.Cols), t.(*table).whole[i], ids)
 		return nil
 	})
 }
@@ -38,20 +38,20 @@ func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
 func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
 	m := l.(*linear)
 	if m.out == nil {
-		b.fail("NormLinear: %w", errCut)
+		b.recordFailure("NormLinear: %w", errCut)
 		return
 	}
-	b.each(func(i int, r *worker) error {
+	b.enqueueEachRank(func(i int, r *worker) error {
 		if m.parts[i] != nil {
-			r.NormLinear(local(dst, i, m.out.cols(i)), local(x, i, x.Cols), of(w, i), eps, m.parts[i])
+			r.NormLinear(rankMatrix(dst, i, m.out.columnCount(i)), rankMatrix(x, i, x.Cols), rankVector(w, i), eps, m.parts[i])
 		}
 		return nil
 	})
 	cutTo(dst, m.out)
 }
 
-// segments are segs with each rank's blocks.
-func (b *Backend) segments(segs []kernels.Segment) [][]kernels.Segment {
+// rankSegments are segs with each rank's blocks.
+func (b *Backend) rankSegments(segs []kernels.Segment) [][]kernels.Segment {
 	all := make([][]kernels.Segment, len(b.workers))
 	for i := range all {
 		own := slices.Clone(segs)
@@ -69,7 +69,7 @@ func (b *Backend) segments(segs []kernels.Segment) [][]kernels.Segment {
 // CopyKV copies each rank's own part of a block.
 func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 	to, from := dst.Buf.(*buffer), src.Buf.(*buffer)
-	b.each(func(i int, w *worker) error {
+	b.enqueueEachRank(func(i int, w *worker) error {
 		w.CopyKV(kernels.KVBlock{Buf: to.ranks[i], Off: dst.Off}, kernels.KVBlock{Buf: from.ranks[i], Off: src.Off}, bytes)
 		return nil
 	})
@@ -77,16 +77,16 @@ func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 
 // StoreKV stores each rank's own heads in its own blocks.
 func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
-	b.hold(qkv, projections(spec.Heads, len(b.workers)))
-	own := b.segments(segs)
-	b.each(func(i int, w *worker) error {
+	b.ensureLayout(qkv, qkvLayout(spec.Heads, len(b.workers)))
+	own := b.rankSegments(segs)
+	b.enqueueEachRank(func(i int, w *worker) error {
 		s := spec
-		s.Heads = heads(spec.Heads, i, len(b.workers))
+		s.Heads = rankHeads(spec.Heads, i, len(b.workers))
 		if s.Heads.Q+s.Heads.KV == 0 {
 			return nil
 		}
-		s.Rope, s.QNorm, s.KNorm = spec.Rope.(*rope).ranks[i], of(spec.QNorm, i), of(spec.KNorm, i)
-		w.StoreKV(local(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
+		s.Rope, s.QNorm, s.KNorm = spec.Rope.(*rope).ranks[i], rankVector(spec.QNorm, i), rankVector(spec.KNorm, i)
+		w.StoreKV(rankMatrix(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
 		return nil
 	})
 }
@@ -95,14 +95,14 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
 	q := qkv
 	q.Cols = spec.Heads.Q * spec.Heads.Dim
-	result := queries(spec.Heads, len(b.workers))
-	b.hold(q, result)
-	own := b.segments(segs)
-	b.each(func(i int, w *worker) error {
+	result := queryLayout(spec.Heads, len(b.workers))
+	b.ensureLayout(q, result)
+	own := b.rankSegments(segs)
+	b.enqueueEachRank(func(i int, w *worker) error {
 		s := spec
-		s.Heads = heads(spec.Heads, i, len(b.workers))
+		s.Heads = rankHeads(spec.Heads, i, len(b.workers))
 		if s.Heads.Q > 0 {
-			w.Attention(local(dst, i, result.cols(i)), local(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
+			w.Attention(rankMatrix(dst, i, result.columnCount(i)), rankMatrix(qkv, i, s.Heads.QKVCols()), s, blockTokens, own[i])
 		}
 		return nil
 	})
@@ -113,12 +113,12 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	m := l.(*linear)
 	if m.in == nil {
-		b.fail("AddLinear: %w", errCut)
+		b.recordFailure("AddLinear: %w", errCut)
 		return
 	}
-	b.hold(src, m.in)
+	b.ensureLayout(src, m.in)
 	b.addSum(x, m, func(i int, w *worker, partial kernels.Mat) {
-		w.Product(partial, local(src, i, m.in.cols(i)), m.parts[i])
+		w.Product(partial, rankMatrix(src, i, m.in.columnCount(i)), m.parts[i])
 	})
 }
 
@@ -126,11 +126,11 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
 	g, d := gated.(*linear), down.(*linear)
 	if g.out == nil || d.in == nil {
-		b.fail("MLP: %w", errCut)
+		b.recordFailure("MLP: %w", errCut)
 		return
 	}
 	b.addSum(x, d, func(i int, r *worker, partial kernels.Mat) {
-		r.MLPProduct(partial, local(x, i, x.Cols), of(w, i), eps, g.parts[i], d.parts[i])
+		r.MLPProduct(partial, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, g.parts[i], d.parts[i])
 	})
 }
 
@@ -140,8 +140,8 @@ func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker
 	if x.Rows == 0 {
 		return
 	}
-	b.each(func(i int, w *worker) error {
-		partial, err := w.partial(x.Rows, x.Cols, b.partials)
+	b.enqueueEachRank(func(i int, w *worker) error {
+		partial, err := w.nextPartial(x.Rows, x.Cols, b.partials)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker
 				parts = append(parts, p)
 			}
 		}
-		w.AddSum(local(x, i, x.Cols), parts)
+		w.AddSum(rankMatrix(x, i, x.Cols), parts)
 		return nil
 	})
 }
@@ -170,15 +170,15 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if ids != nil {
 		n, ids = len(ids), slices.Clone(ids)
 	}
-	l := stacked(len(b.workers), n)
-	b.each(func(i int, r *worker) error {
-		from, to := cut(n, i, len(b.workers))
-		switch out := local(dst, i, to-from); {
+	l := stackedLayout(len(b.workers), n)
+	b.enqueueEachRank(func(i int, r *worker) error {
+		from, to := rankRange(n, i, len(b.workers))
+		switch out := rankMatrix(dst, i, to-from); {
 		case from == to:
 		case ids == nil:
-			r.Logits(out, local(x, i, x.Cols), of(w, i), eps, all.parts[i], nil)
+			r.Logits(out, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, all.parts[i], nil)
 		default:
-			r.Logits(out, local(x, i, x.Cols), of(w, i), eps, all.whole[i], ids[from:to])
+			r.Logits(out, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, all.whole[i], ids[from:to])
 		}
 		return nil
 	})

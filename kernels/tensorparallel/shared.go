@@ -30,14 +30,14 @@ var _ Collective = (*Shared)(nil)
 // NewShared returns the collective of so many ranks.
 func NewShared(ranks int) *Shared {
 	s := &Shared{ranks: ranks}
-	s.round = s.next()
+	s.round = s.newRound()
 	return s
 }
 
 // JoinShared is NewShared for New.
 func JoinShared(ranks []kernels.Rank) (Collective, error) { return NewShared(len(ranks)), nil }
 
-func (s *Shared) next() *round {
+func (s *Shared) newRound() *round {
 	return &round{partials: make([]kernels.Mat, s.ranks), done: make(chan struct{})}
 }
 
@@ -51,7 +51,7 @@ func (s *Shared) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error) {
 	r := s.round
 	r.partials[rank] = partial
 	if r.arrived++; r.arrived == s.ranks {
-		s.round = s.next()
+		s.round = s.newRound()
 		close(r.done)
 	}
 	s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Shared) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		s.err, s.round = nil, s.next()
+		s.err, s.round = nil, s.newRound()
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 			})
 		})
 	}
-	err := b.wait(func(i int, w *worker) error {
+	err := b.callEachRank(func(i int, w *worker) error {
 		r, err := open[i]()
 		if err == nil {
 			w.Rank = r
@@ -126,12 +126,12 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 		b.Close()
 		return nil, err
 	}
-	b.name = b.names()
+	b.name = b.rankNames()
 	return b, nil
 }
 
-// names is a name that equal ranks have and their number, or those of different ones.
-func (b *Backend) names() string {
+// rankNames is a name that equal ranks have and their number, or those of different ones.
+func (b *Backend) rankNames() string {
 	all := make([]string, len(b.workers))
 	for i, w := range b.workers {
 		all[i] = w.Name()
@@ -154,7 +154,7 @@ func (b *Backend) Ranks() int { return len(b.workers) }
 // Close ends the threads and closes the ranks. Ranks that no longer answer are left behind.
 func (b *Backend) Close() {
 	b.collective.Close()
-	_ = b.wait(func(_ int, w *worker) error {
+	_ = b.callEachRank(func(_ int, w *worker) error {
 		if w.Rank == nil {
 			return nil
 		}
@@ -174,23 +174,23 @@ func (b *Backend) Close() {
 	}
 }
 
-// each enqueues a call for every rank. Its failure fails the pass: the rank does nothing more until
+// enqueueEachRank enqueues a call for every rank. Its failure fails the pass: the rank does nothing more until
 // Sync, and the others do not wait for it.
-func (b *Backend) each(call func(i int, w *worker) error) {
+func (b *Backend) enqueueEachRank(call func(i int, w *worker) error) {
 	for i, w := range b.workers {
-		b.enqueue(w, func() {
+		b.enqueueCall(w, func() {
 			if w.err != nil {
 				return
 			}
-			if w.err = guard(i, w, call); w.err != nil {
-				b.abort(w.err)
+			if w.err = guardCall(i, w, call); w.err != nil {
+				b.abortPass(w.err)
 			}
 		})
 	}
 }
 
-// guard turns a panic into an error and says whose it is.
-func guard(i int, w *worker, call func(i int, w *worker) error) (err error) {
+// guardCall turns a panic into an error and says whose it is.
+func guardCall(i int, w *worker, call func(i int, w *worker) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -206,8 +206,8 @@ func guard(i int, w *worker, call func(i int, w *worker) error) (err error) {
 	return call(i, w)
 }
 
-// abort lets no rank wait for one that has failed.
-func (b *Backend) abort(err error) {
+// abortPass lets no rank wait for one that has failed.
+func (b *Backend) abortPass(err error) {
 	b.mu.Lock()
 	if b.cause == nil {
 		b.cause = err
@@ -220,8 +220,8 @@ func (b *Backend) abort(err error) {
 // still work after another has failed.
 const patience = time.Second
 
-// enqueue waits while the rank is too far behind.
-func (b *Backend) enqueue(w *worker, call func()) {
+// enqueueCall waits while the rank is too far behind.
+func (b *Backend) enqueueCall(w *worker, call func()) {
 	select {
 	case w.calls <- call:
 		return
@@ -235,13 +235,13 @@ func (b *Backend) enqueue(w *worker, call func()) {
 		case w.calls <- call:
 			return
 		case <-tick.C:
-			b.watch()
+			b.watchProgress()
 		}
 	}
 }
 
-// wait calls f on every rank after all that was enqueued before, and returns the first rank's error.
-func (b *Backend) wait(f func(i int, w *worker) error) error {
+// callEachRank calls f on every rank after all that was enqueued before, and returns the first rank's error.
+func (b *Backend) callEachRank(f func(i int, w *worker) error) error {
 	all := make([]int, len(b.workers))
 	for i := range all {
 		all[i] = i
@@ -257,7 +257,7 @@ func (b *Backend) waitFor(ranks []int, f func(i int, w *worker) error) error {
 	ends := make(chan end, len(ranks)) // so that a late rank does not wait for a caller that is gone
 	for _, i := range ranks {
 		w := b.workers[i]
-		b.enqueue(w, func() { ends <- end{i, guard(i, w, f)} })
+		b.enqueueCall(w, func() { ends <- end{i, guardCall(i, w, f)} })
 	}
 	errs := make([]error, len(b.workers))
 	b.moved = time.Now()
@@ -271,11 +271,11 @@ func (b *Backend) waitFor(ranks []int, f func(i int, w *worker) error) error {
 		case <-tick.C:
 			for _, err := range errs {
 				if err != nil {
-					b.abort(err)
+					b.abortPass(err)
 					break
 				}
 			}
-			b.watch()
+			b.watchProgress()
 		}
 	}
 	if b.broken != nil {
@@ -289,20 +289,20 @@ func (b *Backend) waitFor(ranks []int, f func(i int, w *worker) error) error {
 	return nil
 }
 
-// watch fails the pass when the collective has failed or no rank gets on.
-func (b *Backend) watch() {
+// watchProgress fails the pass when the collective has failed or no rank gets on.
+func (b *Backend) watchProgress() {
 	if done := b.progress.Load(); done != b.seen {
 		b.seen, b.moved = done, time.Now()
 	}
 	if err := b.collective.Check(); err != nil {
-		b.abort(err)
+		b.abortPass(err)
 	}
 	stuck := time.Since(b.moved)
 	if stuck < b.timeout {
 		return
 	}
 	err := fmt.Errorf("%s: no rank has got on for %v", b.name, stuck.Round(time.Second))
-	b.abort(err)
+	b.abortPass(err)
 	if stuck > b.timeout+5*patience {
 		b.broken = &lostError{err}
 	}
@@ -319,7 +319,7 @@ func (*lostError) DeviceLost() bool { return true }
 // Sync waits for all ranks. After a failure the ranks are joined anew; a pass that was under way is
 // lost.
 func (b *Backend) Sync() error {
-	err := b.wait(func(_ int, w *worker) error {
+	err := b.callEachRank(func(_ int, w *worker) error {
 		failed := w.err
 		w.err = nil
 		return errors.Join(failed, w.Sync())
@@ -343,7 +343,7 @@ func (b *Backend) Sync() error {
 	return err
 }
 
-func (b *Backend) fail(format string, args ...any) {
+func (b *Backend) recordFailure(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf(b.name+": "+format, args...)
 	}

@@ -100,11 +100,11 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		widths[i] = p.Rows
 		l.rows += p.Rows
 	}
-	l.out = stacked(len(b.workers), widths...)
-	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
+	l.out = stackedLayout(len(b.workers), widths...)
+	return l.buildParts(func(rank int, w *worker) (kernels.Linear, error) {
 		var own, ownBias []kernels.HostTensor
 		for i, p := range parts {
-			from, to := cut(p.Rows, rank, len(b.workers))
+			from, to := rankRange(p.Rows, rank, len(b.workers))
 			if from == to {
 				continue
 			}
@@ -129,9 +129,9 @@ func (b *Backend) NewOutputLinear(parts, bias []kernels.HostTensor) (kernels.Lin
 	for _, p := range parts {
 		l.rows += p.Rows
 	}
-	l.in = stacked(len(b.workers), l.cols)
-	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
-		from, to := cut(l.cols, rank, len(b.workers))
+	l.in = stackedLayout(len(b.workers), l.cols)
+	return l.buildParts(func(rank int, w *worker) (kernels.Linear, error) {
+		from, to := rankRange(l.cols, rank, len(b.workers))
 		if from == to {
 			return nil, nil
 		}
@@ -154,9 +154,9 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 	if gate.Rows != up.Rows {
 		return nil, fmt.Errorf("%s: gate %q has %d rows, up %q has %d", b.name, gate.Name, gate.Rows, up.Name, up.Rows)
 	}
-	l := &linear{b: b, rows: gate.Rows, cols: gate.Cols, out: stacked(len(b.workers), gate.Rows)}
-	return l.build(func(rank int, w *worker) (kernels.Linear, error) {
-		from, to := cut(gate.Rows, rank, len(b.workers))
+	l := &linear{b: b, rows: gate.Rows, cols: gate.Cols, out: stackedLayout(len(b.workers), gate.Rows)}
+	return l.buildParts(func(rank int, w *worker) (kernels.Linear, error) {
+		from, to := rankRange(gate.Rows, rank, len(b.workers))
 		if from == to {
 			return nil, nil
 		}
@@ -164,9 +164,9 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 	})
 }
 
-func (l *linear) build(part func(rank int, w *worker) (kernels.Linear, error)) (kernels.Linear, error) {
+func (l *linear) buildParts(part func(rank int, w *worker) (kernels.Linear, error)) (kernels.Linear, error) {
 	l.parts = make([]kernels.Linear, len(l.b.workers))
-	err := l.b.wait(func(i int, w *worker) (err error) {
+	err := l.b.callEachRank(func(i int, w *worker) (err error) {
 		l.parts[i], err = part(i, w)
 		return err
 	})
@@ -193,11 +193,11 @@ func (t *table) Free()        { freeAll(t.b, t.whole) }
 func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 	n := len(b.workers)
 	t := &table{b, make([]kernels.Table, n), make([]kernels.Table, n)}
-	err := b.wait(func(i int, w *worker) (err error) {
+	err := b.callEachRank(func(i int, w *worker) (err error) {
 		if t.whole[i], err = w.NewTable(tensor); err != nil {
 			return err
 		}
-		if from, to := cut(tensor.Rows, i, n); from < to {
+		if from, to := rankRange(tensor.Rows, i, n); from < to {
 			t.parts[i] = w.SubTable(t.whole[i], from, to)
 		}
 		return nil
@@ -218,8 +218,8 @@ func (v *vector) Len() int     { return v.ranks[0].Len() }
 func (v *vector) Bytes() int64 { return v.ranks[0].Bytes() }
 func (v *vector) Free()        { freeAll(v.b, v.ranks) }
 
-// of is a rank's vector; nil stays nil.
-func of(v kernels.Vector, rank int) kernels.Vector {
+// rankVector is a rank's vector; nil stays nil.
+func rankVector(v kernels.Vector, rank int) kernels.Vector {
 	if v == nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func of(v kernels.Vector, rank int) kernels.Vector {
 // NewVector gives every rank the vector.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	v := &vector{b, make([]kernels.Vector, len(b.workers))}
-	err := b.wait(func(i int, w *worker) (err error) {
+	err := b.callEachRank(func(i int, w *worker) (err error) {
 		v.ranks[i], err = w.NewVector(t)
 		return err
 	})
@@ -252,7 +252,7 @@ func (r *rope) Free()             { freeAll(r.b, r.ranks) }
 // NewRope gives every rank the angles.
 func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
 	r := &rope{b, make([]kernels.Rope, len(b.workers))}
-	err := b.wait(func(i int, w *worker) (err error) {
+	err := b.callEachRank(func(i int, w *worker) (err error) {
 		r.ranks[i], err = w.NewRope(invFreq, scale, positions)
 		return err
 	})

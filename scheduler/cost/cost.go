@@ -121,13 +121,13 @@ func (m *Model) Useful(device, all, blockTokens int) (cached, loads int) {
 func (m *Model) Seconds(w Work) float64 { return m.rates.seconds(w) + m.loading*w.Loads }
 
 // Upper is a time that some work takes seldom: predicted longer by as much as two standard deviations of the last passes.
-func (m *Model) Upper(w Work) float64 { return m.Seconds(w) * m.errors.upper() }
+func (m *Model) Upper(w Work) float64 { return m.Seconds(w) * m.errors.upperBound() }
 
 // Doubt makes Upper come nearer to Seconds, as a pass would that takes what is predicted: for work that is not done since
 // Upper is too long, so that passes tell nothing.
 func (m *Model) Doubt() {
 	if m.Known() {
-		m.errors.add(1)
+		m.errors.addRatio(1)
 	}
 }
 
@@ -151,10 +151,10 @@ func (m *Model) Observe(w Work, took time.Duration) {
 	if m.Known() {
 		ratio = took.Seconds() / m.Seconds(w)
 	}
-	m.errors.add(ratio)
+	m.errors.addRatio(ratio)
 	if m.profiled == (rates{}) {
-		m.fit.add(w, took.Seconds(), m.Seconds(w))
-		m.rates, m.rate = m.fit.rates(), m.fit.prior().unit
+		m.fit.addPass(w, took.Seconds(), m.Seconds(w))
+		m.rates, m.rate = m.fit.solveRates(), m.fit.priorRates().unit
 		return
 	}
 	whole := m.profiled.seconds(w)
@@ -169,13 +169,13 @@ type errors struct {
 	n    int
 }
 
-func (e *errors) add(ratio float64) {
+func (e *errors) addRatio(ratio float64) {
 	e.last[e.n%len(e.last)] = ratio
 	e.n++
 }
 
-// upper is the mean and two standard deviations, and no less than what was predicted.
-func (e *errors) upper() float64 {
+// upperBound is the mean and two standard deviations, and no less than what was predicted.
+func (e *errors) upperBound() float64 {
 	n := min(e.n, len(e.last))
 	if n < 2 {
 		return 1

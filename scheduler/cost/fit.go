@@ -38,9 +38,9 @@ type stratum struct {
 	seconds float64
 }
 
-// add takes in a pass that was predicted to take so long. One that is far off what its stratum has
+// addPass takes in a pass that was predicted to take so long. One that is far off what its stratum has
 // led to expect counts as less far off.
-func (f *fit) add(w Work, took, predicted float64) {
+func (f *fit) addPass(w Work, took, predicted float64) {
 	s := &f.strata[min(bits.Len64(uint64(max(w.Pairs, w.Units))), numStrata-1)]
 	if s.work.Passes == 0 {
 		s.work, s.seconds = w, took
@@ -55,9 +55,9 @@ func (f *fit) add(w Work, took, predicted float64) {
 	s.seconds += fitStep * (took - s.seconds)
 }
 
-// rates solves for the rates, none of which is negative. There must have been a pass.
-func (f *fit) rates() rates {
-	prior := f.prior()
+// solveRates solves for the rates, none of which is negative. There must have been a pass.
+func (f *fit) solveRates() rates {
+	prior := f.priorRates()
 	plausible := [3]float64{prior.pass, prior.unit, prior.unit / plainTokens}
 	// With each rate in units of what is plausible: the normal equations.
 	var a [3][3]float64
@@ -86,8 +86,8 @@ func (f *fit) rates() rates {
 	return rates{r[0] * plausible[0], r[1] * plausible[1], r[2] * plausible[2]}
 }
 
-// prior fits the one rate of a unit with which passes cost defaultBase and pairs nothing.
-func (f *fit) prior() rates {
+// priorRates fits the one rate of a unit with which passes cost defaultBase and pairs nothing.
+func (f *fit) priorRates() rates {
 	var sum, squares float64
 	for i := range f.strata {
 		if s := &f.strata[i]; s.work.Passes > 0 {

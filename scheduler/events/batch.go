@@ -22,34 +22,34 @@ import (
 func Encode(unixSeconds float64, events []Event) []byte {
 	var buf bytes.Buffer
 	w := eventWriter{msgpack.NewEncoder(&buf)}
-	w.array(3)
+	w.writeArrayLen(3)
 	_ = w.enc.EncodeFloat64(unixSeconds)
-	w.array(len(events))
+	w.writeArrayLen(len(events))
 	rank := 0
 	for i := range events {
 		w.event(&events[i])
 		rank = events[i].Rank
 	}
-	w.int(rank)
+	w.writeInt(rank)
 	return buf.Bytes()
 }
 
 // eventWriter encodes to memory, which takes everything, so the encoder's errors are left alone.
 type eventWriter struct{ enc *msgpack.Encoder }
 
-func (w eventWriter) array(n int)   { _ = w.enc.EncodeArrayLen(n) }
-func (w eventWriter) text(s string) { _ = w.enc.EncodeString(s) }
-func (w eventWriter) int(n int)     { _ = w.enc.EncodeInt(int64(n)) }
-func (w eventWriter) null()         { _ = w.enc.EncodeNil() }
+func (w eventWriter) writeArrayLen(n int) { _ = w.enc.EncodeArrayLen(n) }
+func (w eventWriter) writeText(s string)  { _ = w.enc.EncodeString(s) }
+func (w eventWriter) writeInt(n int)      { _ = w.enc.EncodeInt(int64(n)) }
+func (w eventWriter) writeNull()          { _ = w.enc.EncodeNil() }
 
-func (w eventWriter) hashes(list []kvcache.Hash) {
-	w.array(len(list))
+func (w eventWriter) writeHashes(list []kvcache.Hash) {
+	w.writeArrayLen(len(list))
 	for i := range list {
-		w.hash(&list[i])
+		w.writeHash(&list[i])
 	}
 }
 
-func (w eventWriter) hash(h *kvcache.Hash) {
+func (w eventWriter) writeHash(h *kvcache.Hash) {
 	_ = w.enc.EncodeUint64(shortHash(h))
 }
 
@@ -58,46 +58,46 @@ func shortHash(h *kvcache.Hash) uint64 { return binary.BigEndian.Uint64(h[len(h)
 func (w eventWriter) event(e *Event) {
 	switch e.Change {
 	case Stored:
-		w.stored(e)
+		w.writeStored(e)
 	case Removed:
-		w.array(3)
-		w.text("BlockRemoved")
-		w.hashes(e.Hashes)
-		w.text(e.Medium)
+		w.writeArrayLen(3)
+		w.writeText("BlockRemoved")
+		w.writeHashes(e.Hashes)
+		w.writeText(e.Medium)
 	case Cleared:
-		w.array(1)
-		w.text("AllBlocksCleared")
+		w.writeArrayLen(1)
+		w.writeText("AllBlocksCleared")
 	}
 }
 
-func (w eventWriter) stored(e *Event) {
+func (w eventWriter) writeStored(e *Event) {
 	if e.Salt == "" {
-		w.array(8)
+		w.writeArrayLen(8)
 	} else {
-		w.array(9)
+		w.writeArrayLen(9)
 	}
-	w.text("BlockStored")
-	w.hashes(e.Hashes)
+	w.writeText("BlockStored")
+	w.writeHashes(e.Hashes)
 	if e.Parent == kvcache.RootHash {
-		w.null()
+		w.writeNull()
 	} else {
-		w.hash(&e.Parent)
+		w.writeHash(&e.Parent)
 	}
-	w.array(len(e.Tokens))
+	w.writeArrayLen(len(e.Tokens))
 	for _, id := range e.Tokens {
-		w.int(int(id))
+		w.writeInt(int(id))
 	}
-	w.int(e.BlockTokens)
-	w.null() // LoRA id
-	w.text(e.Medium)
-	w.null() // LoRA name
+	w.writeInt(e.BlockTokens)
+	w.writeNull() // LoRA id
+	w.writeText(e.Medium)
+	w.writeNull() // LoRA name
 	if e.Salt == "" {
 		return
 	}
-	w.array(len(e.Hashes))
-	w.array(1)
-	w.text(e.Salt)
+	w.writeArrayLen(len(e.Hashes))
+	w.writeArrayLen(1)
+	w.writeText(e.Salt)
 	for range e.Hashes[1:] {
-		w.null()
+		w.writeNull()
 	}
 }

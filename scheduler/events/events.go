@@ -77,7 +77,7 @@ func (l *Log) Moved(c Cache, m *kvcache.Moves) {
 	told := map[kvcache.Hash]bool{}
 	for _, s := range m.Saves {
 		if told[s.Block] || told[s.Replaced] { // it came and goes, or the other way round
-			l.host(c, stored, removed)
+			l.addHostEvents(c, stored, removed)
 			stored, removed = nil, nil
 			clear(told)
 		}
@@ -88,14 +88,14 @@ func (l *Log) Moved(c Cache, m *kvcache.Moves) {
 			told[s.Replaced] = true
 		}
 	}
-	l.host(c, stored, removed)
-	l.removed(c, mediumDevice, m.Evicted)
+	l.addHostEvents(c, stored, removed)
+	l.addRemoved(c, mediumDevice, m.Evicted)
 }
 
 // Emptied tells that blocks were dropped from host memory and from the device.
 func (l *Log) Emptied(c Cache, host, device []kvcache.Hash) {
-	l.removed(c, mediumHost, host)
-	l.removed(c, mediumDevice, device)
+	l.addRemoved(c, mediumHost, host)
+	l.addRemoved(c, mediumDevice, device)
 }
 
 // Cleared tells that a cache came or went: even when it comes, others may know of blocks that
@@ -106,10 +106,10 @@ func (l *Log) Cleared(c Cache) {
 	}
 }
 
-// host tells of blocks that came to host memory and others that left it, as vLLM's offloading
+// addHostEvents tells of blocks that came to host memory and others that left it, as vLLM's offloading
 // connector does: with neither parents nor tokens, which were told when the device stored them.
-func (l *Log) host(c Cache, stored, removed []kvcache.Hash) {
-	l.removed(c, mediumHost, removed)
+func (l *Log) addHostEvents(c Cache, stored, removed []kvcache.Hash) {
+	l.addRemoved(c, mediumHost, removed)
 	if len(stored) > 0 {
 		l.Events = append(l.Events, Event{
 			Change: Stored, Model: c.Model, Rank: c.Rank, Medium: mediumHost, Hashes: stored,
@@ -118,7 +118,7 @@ func (l *Log) host(c Cache, stored, removed []kvcache.Hash) {
 	}
 }
 
-func (l *Log) removed(c Cache, medium string, hashes []kvcache.Hash) {
+func (l *Log) addRemoved(c Cache, medium string, hashes []kvcache.Hash) {
 	if l.On && len(hashes) > 0 {
 		l.Events = append(l.Events, Event{Change: Removed, Model: c.Model, Rank: c.Rank, Medium: medium, Hashes: hashes})
 	}

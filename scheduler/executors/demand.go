@@ -7,11 +7,11 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
 
-// demands lists what is asked of the models on an executor: those for which jobs wait, those that are there and expect
+// modelDemands lists what is asked of the models on an executor: those for which jobs wait, those that are there and expect
 // some, and those that are to be kept and are not there.
-func (e *Executor) demands() (demands []residency.Demand) {
+func (e *Executor) modelDemands() (demands []residency.Demand) {
 	now := e.shared.Seconds()
-	if len(e.lines[Live].busy) == 0 && len(e.lines[Lowest].busy) > 0 && len(e.awaited(now)) == 0 && !e.lacksKeepers() {
+	if len(e.lines[Live].busy) == 0 && len(e.lines[Lowest].busy) > 0 && len(e.awaitedInstances(now)) == 0 && !e.lacksKeepers() {
 		return e.lowestDemands()
 	}
 	mixed := e.feeds > 0
@@ -26,7 +26,7 @@ func (e *Executor) demands() (demands []residency.Demand) {
 		case l.Promised(e.shared.Now):
 			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
 		case seconds: // else what was used longest ago goes first
-			service := l.Cost.Seconds(l.Group.typical())
+			service := l.Cost.Seconds(l.Group.typicalWork())
 			demands = append(demands, residency.Demand{Model: l.Number(), Idle: true, Work: residency.Requests{Service: service, Next: l.NextJob(e.shared.Now)}})
 		}
 	}
@@ -35,7 +35,7 @@ func (e *Executor) demands() (demands []residency.Demand) {
 			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
 		}
 	}
-	for _, l := range e.awaited(now) {
+	for _, l := range e.awaitedInstances(now) {
 		if l.waiting == 0 && !l.Kept() {
 			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
 		}
@@ -43,8 +43,8 @@ func (e *Executor) demands() (demands []residency.Demand) {
 	return demands
 }
 
-// awaited lists the instances that streams with promised deadlines need and that are not there.
-func (e *Executor) awaited(now float64) (instances []*Instance) {
+// awaitedInstances lists the instances that streams with promised deadlines need and that are not there.
+func (e *Executor) awaitedInstances(now float64) (instances []*Instance) {
 	for _, name := range e.Ledger.Models(now) {
 		if l := e.Instance(name); l != nil && !l.Ready() && !l.Useless() {
 			instances = append(instances, l)
@@ -63,13 +63,13 @@ type demandOf struct {
 func (a demandOf) Key(load, back float64) float64 {
 	l := a.instance
 	key := math.Inf(1)
-	s := l.Executor.scale(l, Live, load+back)
+	s := l.Executor.queueScale(l, Live, load+back)
 	j, turn := l.headJob(Live, 0), jobOf(l.Queue.Turn())
 	switch {
 	case a.mixed:
 		for _, j := range []*Job{j, turn} {
 			if j != nil {
-				key = min(key, l.urgency(j)+s.Load)
+				key = min(key, l.urgencyKey(j)+s.Load)
 			}
 		}
 	case j != nil:

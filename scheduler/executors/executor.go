@@ -90,9 +90,9 @@ func (e *Executor) Idle() bool { return len(e.lines[Live].busy) == 0 && len(e.Pa
 // HasLowest says that lowest jobs wait for the executor, or are in passes there.
 func (e *Executor) HasLowest() bool { return len(e.lines[Lowest].busy)+len(e.Lowest) > 0 }
 
-// scale is by what jobs of an instance are compared with those of others, when so many seconds are left to load it that
+// queueScale is by what jobs of an instance are compared with those of others, when so many seconds are left to load it that
 // each of them pays its part of.
-func (e *Executor) scale(l *Instance, c Class, load float64) queue.Scale {
+func (e *Executor) queueScale(l *Instance, c Class, load float64) queue.Scale {
 	waiting := l.waiting
 	if c == Lowest {
 		waiting = l.Lowest.Len()

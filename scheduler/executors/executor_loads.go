@@ -30,7 +30,7 @@ func (e *Executor) LoadWeights() {
 
 // loadNext tells an executor which weights to drop and to load next; it says whether there are some to load.
 func (e *Executor) loadNext() bool {
-	drop, load := e.Loader.Next(e.demands)
+	drop, load := e.Loader.Next(e.modelDemands)
 	e.dropWeights(drop)
 	if load == nil {
 		return false
@@ -50,7 +50,7 @@ func (e *Executor) dropWeights(pieces []uint32) {
 
 // wantsLoads says whether anything is to be loaded.
 func (e *Executor) wantsLoads(now float64) bool {
-	return slices.ContainsFunc(slices.Concat(e.lines[Live].busy, e.lines[Lowest].busy), isAbsent) || e.lacksKeepers() || len(e.awaited(now)) > 0
+	return slices.ContainsFunc(slices.Concat(e.lines[Live].busy, e.lines[Lowest].busy), isAbsent) || e.lacksKeepers() || len(e.awaitedInstances(now)) > 0
 }
 
 // lacksKeepers says that a model that is to be kept is not there.
@@ -74,7 +74,7 @@ func (e *Executor) LoadAnswered(m *wire.Loaded) (failed *Instance) {
 // Passes of lowest jobs make way for others.
 func (l *Instance) beginArea(c Class) bool {
 	e := l.Executor
-	asks := e.demands
+	asks := e.modelDemands
 	if c == Lowest {
 		asks = e.lowestDemands
 	}

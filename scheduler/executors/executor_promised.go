@@ -36,7 +36,7 @@ func (e *Executor) LongestBlock(of *Instance) float64 {
 			continue
 		}
 		switch {
-		case !e.Info.Nests || !of.nests():
+		case !e.Info.Nests || !of.canNest():
 			longest = max(longest, l.longest)
 		case l.Info.Step > 0:
 			longest = max(longest, l.Info.Step.Seconds())
@@ -47,8 +47,8 @@ func (e *Executor) LongestBlock(of *Instance) float64 {
 	return longest
 }
 
-// nests says that a pass of the instance may run inside one of another: it needs no work memory that others use.
-func (l *Instance) nests() bool { return l.Executor.Info.Nests && l.Info.Tensors != nil }
+// canNest says that a pass of the instance may run inside one of another: it needs no work memory that others use.
+func (l *Instance) canNest() bool { return l.Executor.Info.Nests && l.Info.Tensors != nil }
 
 // dueFrames is the promised frames that run next, the earliest deadline and what shares a pass with it; nil if none
 // whose model is on the device waits.
@@ -76,10 +76,10 @@ func (e *Executor) UrgentFrames() (frames []*queue.Job, nested bool) {
 		return nil, false
 	}
 	frames = e.dueFrames()
-	if frames == nil || jobOf(frames[0]).Instance.nests() {
+	if frames == nil || jobOf(frames[0]).Instance.canNest() {
 		return frames, frames != nil
 	}
-	if latest := e.latestInterrupt(); e.shared.Now < latest && e.shared.Now+duration(e.secondsLeft(p)) <= latest {
+	if latest := e.latestInterrupt(); e.shared.Now < latest && e.shared.Now+secondsToDuration(e.secondsLeft(p)) <= latest {
 		return nil, false
 	}
 	return frames, false
@@ -108,4 +108,6 @@ func (e *Executor) latestInterrupt() time.Duration {
 	return at
 }
 
-func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+func secondsToDuration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second))
+}

@@ -31,14 +31,14 @@ func NewFleet(o Options, routing string, models uint64) *Fleet {
 
 // NewJob makes the job of a Submit that has waited so long already.
 func (f *Fleet) NewJob(m *wire.Submit, from *Frontend) *Job {
-	f.pool(m.Model).Asked = true
+	f.poolForModel(m.Model).Asked = true
 	return f.Shared.NewJob(m, from)
 }
 
 // PlaceJob finds an instance for a job that has none and puts it there, or among the orphans of its model, or says why no instance
 // takes it. It returns the instance, or one whose model is to be loaded for the frames after this one; nil if there is none.
 func (f *Fleet) PlaceJob(j *Job) (*Instance, *engine.Error) {
-	p := f.pool(j.Submit.Model)
+	p := f.poolForModel(j.Submit.Model)
 	if len(p.Instances) == 0 && !j.IsPromised() {
 		j.State, j.Orphaned = Orphan, f.Now
 		p.Orphans = append(p.Orphans, j)
@@ -61,7 +61,7 @@ func (f *Fleet) Enqueue(j *Job, l *Instance) {
 // ForgetJob drops a job from wherever it is, a pass excepted: its caller ends its part in that.
 func (f *Fleet) ForgetJob(j *Job) {
 	if j.Instance == nil {
-		p := f.pool(j.Submit.Model)
+		p := f.poolForModel(j.Submit.Model)
 		p.Orphans = slices.DeleteFunc(p.Orphans, func(o *Job) bool { return o == j })
 	}
 	f.DropJob(j)
@@ -92,7 +92,7 @@ func (f *Fleet) ExecutorsWithPromised() (list []*Executor) {
 // Trim forgets what is not needed any more.
 func (f *Fleet) Trim() {
 	for name, p := range f.Pools {
-		p.places.trim()
+		p.places.sweepStale()
 		if !p.Known && len(p.Orphans) == 0 {
 			delete(f.Pools, name)
 		}

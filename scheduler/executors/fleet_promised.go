@@ -34,9 +34,9 @@ func (f *Fleet) admitPromised(j *Job, l *Instance) *engine.Error {
 		f.Stats.RefusedUtilisation++
 		return refuseForNow(time.Second, "%v", r)
 	case !l.Ready() && (others || !l.Cost.Known()):
-		return refuseForNow(duration(l.Missing()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
+		return refuseForNow(secondsToDuration(l.Missing()), "model %q is not there yet, and how long that will take is not known", l.Info.Name)
 	case l.Missing()+seconds > deadline:
-		return refuseForNow(duration(l.Missing()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.Missing())
+		return refuseForNow(secondsToDuration(l.Missing()), "model %q is not there yet: it takes %.1f s to load", l.Info.Name, l.Missing())
 	}
 	return nil
 }

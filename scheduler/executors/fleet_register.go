@@ -53,11 +53,11 @@ func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced 
 // isSameModel says whether an instance is that of a model as it is told now: the same jobs are done with the same pages.
 func isSameModel(l *Instance, m *wire.ModelInfo) bool {
 	return l.Info.Name == m.Name && l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
-		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(uncounted(l.Info.Tensors), uncounted(m.Tensors))
+		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(withoutMeasuredCosts(l.Info.Tensors), withoutMeasuredCosts(m.Tensors))
 }
 
-// uncounted is limits but for what gradients and larger frames cost, which is measured when there is an instance already.
-func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
+// withoutMeasuredCosts is limits but for what gradients and larger frames cost, which is measured when there is an instance already.
+func withoutMeasuredCosts(t *wire.TensorLimits) *wire.TensorLimits {
 	if t == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func uncounted(t *wire.TensorLimits) *wire.TensorLimits {
 }
 
 func (f *Fleet) addInstance(e *Executor, m wire.ModelInfo) {
-	p := f.pool(m.Name)
+	p := f.poolForModel(m.Name)
 	l := e.AddInstance(m, &p.Group)
 	p.Known = true
 	p.Instances = append(p.Instances, l)

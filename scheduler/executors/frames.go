@@ -93,17 +93,17 @@ func (q *FrameQueue) PickBatch(frames []*queue.Job, now time.Duration) []*queue.
 
 // batchEndsBy is when a pass of frames that starts now is predicted to end.
 func (q *FrameQueue) batchEndsBy(frames []*queue.Job, now time.Duration) time.Duration {
-	return now + duration(q.cost.Seconds(frameWork(frames)))
+	return now + secondsToDuration(q.cost.Seconds(frameWork(frames)))
 }
 
 // LatestStart is when a frame must start to be in time.
 func (q *FrameQueue) LatestStart(j *queue.Job) time.Duration {
-	return j.Deadline - duration(q.cost.Seconds(j.Left()))
+	return j.Deadline - secondsToDuration(q.cost.Seconds(j.Left()))
 }
 
 // UpperCost is how long a pass of a frame takes at most.
 func (q *FrameQueue) UpperCost(j *queue.Job) time.Duration {
-	return duration(q.cost.Upper(j.Left()))
+	return secondsToDuration(q.cost.Upper(j.Left()))
 }
 
 // NextBatch is the frames that share the model's next pass.

@@ -21,7 +21,7 @@ func (e *Executor) CheckIntegrity() error {
 		return fmt.Errorf("pass %d is nested in none", e.Nested.ID)
 	case e.Running == nil && len(e.Parked) > 0 && !e.Loader.Loading():
 		return fmt.Errorf("it is idle while %d passes are paused", len(e.Parked))
-	case len(e.Lowest)+len(e.Preparing) == 0 && e.Running == nil && slices.ContainsFunc(low, isReady) && e.leaves() && e.Info.Memory == 0:
+	case len(e.Lowest)+len(e.Preparing) == 0 && e.Running == nil && slices.ContainsFunc(low, isReady) && e.leavesToLowest() && e.Info.Memory == 0:
 		return fmt.Errorf("it is idle while lowest jobs wait for models that are there")
 	case e.Running == nil && slices.ContainsFunc(live, isReady) && !e.Loader.Loading() && e.Info.Memory == 0: // else there may be no room for it
 		return fmt.Errorf("it is idle while jobs wait for models that are there")
@@ -91,7 +91,7 @@ func (f *Fleet) CheckIntegrity(jobs []*Job) error {
 
 // checkPlaces holds that all instances are among the places of a job's prefix in which it may share that.
 func (f *Fleet) checkPlaces(j *Job) error {
-	p := f.pool(j.Submit.Model)
+	p := f.poolForModel(j.Submit.Model)
 	for _, l := range p.Instances {
 		if len(j.Chain) == 0 || j.ChainOf != l.Limits.BlockTokens || j.Continues() || slices.Contains(p.places.instancesFor(j), l) {
 			continue

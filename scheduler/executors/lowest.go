@@ -13,7 +13,7 @@ const lowestAhead = 2
 // BeginLowest gives an executor passes of lowest jobs, beside whatever runs there: it steps them when it has no other
 // to step. None is begun while others wait for room.
 func (e *Executor) BeginLowest() {
-	for len(e.Lowest) < lowestAhead && len(e.lines[Lowest].busy) > 0 && e.leaves() {
+	for len(e.Lowest) < lowestAhead && len(e.lines[Lowest].busy) > 0 && e.leavesToLowest() {
 		j := e.nextTurn(Lowest)
 		if j != nil && e.lines[Lowest].passedOver && e.beginWith(j) {
 			continue
@@ -27,11 +27,11 @@ func (e *Executor) BeginLowest() {
 	}
 }
 
-// leaves says that other jobs leave an executor to lowest ones: none of its passes is in want of room, none of their
+// leavesToLowest says that other jobs leave an executor to lowest ones: none of its passes is in want of room, none of their
 // models is to be loaded, and no pass that it has is the last one that some of its jobs may be in.
-func (e *Executor) leaves() bool {
+func (e *Executor) leavesToLowest() bool {
 	return !e.Full && !e.noRoom && len(e.Parked) == 0 && !slices.ContainsFunc(e.lines[Live].busy, isAbsent) &&
-		!e.lacksKeepers() && len(e.awaited(e.shared.Seconds())) == 0
+		!e.lacksKeepers() && len(e.awaitedInstances(e.shared.Seconds())) == 0
 }
 
 func isAbsent(l *Instance) bool { return !l.Ready() }
@@ -55,7 +55,7 @@ type lowestDemandOf struct {
 // Key implements residency.Work.
 func (a lowestDemandOf) Key(load, back float64) float64 {
 	l, q, key := a.instance, a.instance.Lowest, math.MaxFloat64
-	s := l.Executor.scale(l, Lowest, load+back)
+	s := l.Executor.queueScale(l, Lowest, load+back)
 	if j := l.headJob(Lowest, 0); j != nil {
 		key = q.Weigh(&j.Job, s)
 	}

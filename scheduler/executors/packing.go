@@ -156,8 +156,8 @@ type filling struct {
 	limit    int // of items
 }
 
-// packed is a job as packing sees it.
-func (j *Job) packed() PackedItem {
+// packedItem is a job as packing sees it.
+func (j *Job) packedItem() PackedItem {
 	return PackedItem{Job: &j.Job, Request: j.Submit.Request, Again: j.Generated()+1 < j.Asks.Max, Scored: j.sharesScores(), Top: j.Asks.Ask.PromptTop}
 }
 
@@ -168,7 +168,7 @@ func (p *Pass) fillPass() {
 		return // one that may have killed an executor runs alone
 	}
 	k := filling{Packing: newPacking(&p.Instance.Cost), instance: p.Instance, queue: p.Instance.QueueOf(p.class), pass: p, limit: p.Instance.most}
-	k.AddItem(first.packed())
+	k.AddItem(first.packedItem())
 	k.addRivals()
 	if first.Continues() {
 		k.addGenerating()
@@ -182,14 +182,14 @@ func (p *Pass) fillPass() {
 // addByPolicy packs jobs that are to be computed, up to so many rows in all.
 func (k *filling) addByPolicy(rows int) {
 	for len(k.pass.Items) < k.limit {
-		j := k.instance.unblocked(k.pass.class)
+		j := k.instance.nextUnblockedJob(k.pass.class)
 		if j == nil || j.Deaths > 0 || k.Rows+mostNewRows(&j.Job, j.Class == Lowest) > rows || j.Class == Live && k.instance.Executor.parkedBefore(j) >= 0 {
 			return
 		}
 		if j.Loads > 0 && k.instance.Cache.Index.Available() < j.Cached {
 			return // there may be no room for what it is to load, and it would compute that
 		}
-		if !k.paysFor(j) || k.FillsNextBlockOf(j.packed()) {
+		if !k.paysFor(j) || k.FillsNextBlockOf(j.packedItem()) {
 			return
 		}
 		k.instance.TakeJob(j)
@@ -242,9 +242,9 @@ func (k *filling) mixedRows() int {
 func (k *filling) paysFor(j *Job) bool {
 	weight := 0.0
 	if k.HasRivals() && !j.Continues() {
-		weight = k.queue.Weigh(&j.Job, k.instance.Executor.scale(k.instance, k.pass.class, 0))
+		weight = k.queue.Weigh(&j.Job, k.instance.Executor.queueScale(k.instance, k.pass.class, 0))
 	}
-	return k.PaysFor(j.packed(), k.queue.Len(), weight)
+	return k.PaysFor(j.packedItem(), k.queue.Len(), weight)
 }
 
 // addRivals lists the instances with which jobs are to be compared.
@@ -257,12 +257,12 @@ func (k *filling) addRivals() {
 	for _, l := range busy {
 		if j := l.headJob(k.pass.class, 0); j != nil && l != k.instance && l.Ready() {
 			q := l.QueueOf(k.pass.class)
-			k.AddRival(q.Weigh(&j.Job, e.scale(l, k.pass.class, 0)), q.Len())
+			k.AddRival(q.Weigh(&j.Job, e.queueScale(l, k.pass.class, 0)), q.Len())
 		}
 	}
 }
 
 func (k *filling) addJob(j *Job) {
 	k.pass.Items = append(k.pass.Items, j)
-	k.AddItem(j.packed())
+	k.AddItem(j.packedItem())
 }

@@ -96,7 +96,7 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 		}
 		weight := 0.0
 		if len(busy) > 1 {
-			weight = l.QueueOf(c).Weigh(&j.Job, e.scale(l, c, 0))
+			weight = l.QueueOf(c).Weigh(&j.Job, e.queueScale(l, c, 0))
 		}
 		if best == nil || weight < least || weight == least && j.Order < request.Order {
 			best, least, request = l, weight, j
@@ -107,7 +107,7 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 	}
 	limit := math.Inf(1)
 	if best != nil {
-		limit = best.urgency(request)
+		limit = best.urgencyKey(request)
 	}
 	for _, l := range busy {
 		if !l.Ready() || tried[l] == notNow {
@@ -120,8 +120,8 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 	return best, isFrame
 }
 
-// urgency is the key in seconds by which a request is compared with frames, whatever the policy.
-func (l *Instance) urgency(j *Job) float64 {
+// urgencyKey is the key in seconds by which a request is compared with frames, whatever the policy.
+func (l *Instance) urgencyKey(j *Job) float64 {
 	return l.Cost.Seconds(j.Left()) - l.Executor.aging*(l.shared.Seconds()-j.Aged)
 }
 
@@ -146,9 +146,9 @@ func (l *Instance) firstJob(c Class, tried int) *Job {
 	return j
 }
 
-// unblocked is the job of a class that the policy runs next in an instance among those for which there may be pages; nil if
+// nextUnblockedJob is the job of a class that the policy runs next in an instance among those for which there may be pages; nil if
 // there is none.
-func (l *Instance) unblocked(c Class) *Job {
+func (l *Instance) nextUnblockedJob(c Class) *Job {
 	if l.blocked[c] != nil {
 		return l.firstJob(c, noPages)
 	}
@@ -254,7 +254,7 @@ func (e *Executor) Preempt() {
 		return
 	}
 	if l, isFrame := e.bestInstance(Live, map[*Instance]int{}); l != nil && !isFrame {
-		if j := l.unblocked(Live); j != nil && e.Running.isOvertaken(j) {
+		if j := l.nextUnblockedJob(Live); j != nil && e.Running.isOvertaken(j) {
 			e.PausePass()
 		}
 	}

@@ -34,8 +34,8 @@ func (p *places) addPlace(j *Job, l *Instance) {
 	}
 }
 
-// trim sweeps when half of the entries may be stale.
-func (p *places) trim() {
+// sweepStale sweeps when half of the entries may be stale.
+func (p *places) sweepStale() {
 	if p.entries > sweepAbove && p.entries > 2*p.kept {
 		p.forgetInstance(nil)
 	}

@@ -23,8 +23,8 @@ type Pool struct {
 	told    time.Duration // of a unit, in Served
 }
 
-// pool is that of a model, made if there was none.
-func (f *Fleet) pool(model string) *Pool {
+// poolForModel is that of a model, made if there was none.
+func (f *Fleet) poolForModel(model string) *Pool {
 	p := f.Pools[model]
 	if p == nil {
 		p = &Pool{Group: NewGroup(model), places: places{by: map[kvcache.Hash][]*Instance{}}}
@@ -128,14 +128,14 @@ const drifts = 1.25
 // Drifted says that frames of a model take more or less than frontends were told, who reckon with that.
 func (f *Fleet) Drifted() bool {
 	for _, p := range f.Pools {
-		if p.drifted() {
+		if p.hasDrifted() {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Pool) drifted() bool {
+func (p *Pool) hasDrifted() bool {
 	if len(p.serving) == 0 || p.serving[0].Info.Tensors == nil || p.told == 0 {
 		return false
 	}

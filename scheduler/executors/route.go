@@ -84,7 +84,7 @@ func (f *Fleet) predictFinish(n *nearest, l *Instance, limit float64) float64 {
 	seconds := l.Executor.Load(n.job.Class) + l.Missing()
 	if f.routing == RoutePrefix && seconds < limit {
 		todo := n.job.Size(0).Alone()
-		if n.has(l) {
+		if n.hasInstance(l) {
 			todo = l.ExpectedWork(n.job)
 		}
 		seconds += localityWeight * l.Cost.Seconds(todo)
@@ -104,16 +104,16 @@ type nearest struct {
 // fewInstances is how many instances are searched sooner than a map.
 const fewInstances = 16
 
-// has says whether an instance is one of them.
-func (n *nearest) has(l *Instance) bool {
+// hasInstance says whether an instance is one of them.
+func (n *nearest) hasInstance(l *Instance) bool {
 	if l.ChainJob(n.job); n.of != n.job.ChainOf {
-		n.find()
+		n.findInstances()
 	}
 	return n.many[l] || n.many == nil && slices.Contains(n.instances, l)
 }
 
-// find finds them for the block size with which the job's chain was made last.
-func (n *nearest) find() {
+// findInstances finds them for the block size with which the job's chain was made last.
+func (n *nearest) findInstances() {
 	n.instances, n.of, n.many = n.places.instancesFor(n.job), n.job.ChainOf, nil
 	if len(n.instances) <= fewInstances {
 		return
@@ -135,12 +135,12 @@ func (f *Fleet) PredictedWait(model string) time.Duration {
 	for _, l := range p.serving {
 		least = min(least, l.Executor.Load(Live)+l.Missing())
 	}
-	return duration(least)
+	return secondsToDuration(least)
 }
 
 // homeScore weighs an executor for a user (rendezvous hashing): the one with the most weight is the
 // user's. When it dies its users alone move, and they come back when it does.
-func homeScore(user uint64, e *Executor) float64 { return float64(mix(user ^ e.Salt)) }
+func homeScore(user uint64, e *Executor) float64 { return float64(mixBits(user ^ e.Salt)) }
 
 // hashName spreads names, of users and executors, over all numbers.
 func hashName(name string) uint64 {
@@ -148,12 +148,12 @@ func hashName(name string) uint64 {
 	for i := range len(name) {
 		h = (h ^ uint64(name[i])) * 1099511628211
 	}
-	return mix(h)
+	return mixBits(h)
 }
 
-// mix spreads the entropy of x over all bits (the finaliser of SplitMix64, Steele et al., 2014):
+// mixBits spreads the entropy of x over all bits (the finaliser of SplitMix64, Steele et al., 2014):
 // FNV's high bits hardly depend on the last bytes.
-func mix(x uint64) uint64 {
+func mixBits(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31

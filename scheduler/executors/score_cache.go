@@ -33,8 +33,8 @@ type ScoreBlock struct {
 	scores []engine.PromptScore
 }
 
-// bytes is about what the block takes.
-func (b *ScoreBlock) bytes() int64 {
+// byteSize is about what the block takes.
+func (b *ScoreBlock) byteSize() int64 {
 	n := int64(128 + 40*len(b.scores))
 	for _, s := range b.scores {
 		n += 8 * int64(cap(s.Top))
@@ -82,7 +82,7 @@ func (c *ScoreCache) addBlock(k scoreKey, b *ScoreBlock) {
 		c.removeBlock(old)
 	}
 	c.blocks[k] = c.recent.PushFront(&scoreEntry{k, b})
-	c.bytes += b.bytes()
+	c.bytes += b.byteSize()
 	for c.bytes > c.limit {
 		c.removeBlock(c.recent.Back())
 	}
@@ -91,7 +91,7 @@ func (c *ScoreCache) addBlock(k scoreKey, b *ScoreBlock) {
 func (c *ScoreCache) removeBlock(e *list.Element) {
 	x := c.recent.Remove(e).(*scoreEntry)
 	delete(c.blocks, x.scoreKey)
-	c.bytes -= x.bytes()
+	c.bytes -= x.byteSize()
 }
 
 // JoinScores is the scores of blocks, with so many of the likeliest, and others behind them.

@@ -91,7 +91,7 @@ func NewGroup(model string) Group {
 	return Group{Model: model, Stats: wire.ModelStats{Model: model}}
 }
 
-// typical is the work of a pass of the model as they were so far.
-func (g *Group) typical() cost.Work {
+// typicalWork is the work of a pass of the model as they were so far.
+func (g *Group) typicalWork() cost.Work {
 	return cost.Work{Passes: 1, Units: float64(g.Stats.ComputedUnits) / float64(max(g.Stats.Passes, 1))}
 }

@@ -12,7 +12,7 @@ type minHeap[T element[T]] []T
 
 func (h *minHeap[T]) push(e T) {
 	*h = append(*h, e)
-	h.up(len(*h) - 1)
+	h.siftUp(len(*h) - 1)
 }
 
 // remove takes out the element at position i.
@@ -31,12 +31,12 @@ func (h *minHeap[T]) remove(i int) {
 
 // fix restores the order when the element at position i has changed its own, or is a new one.
 func (h minHeap[T]) fix(i int) {
-	if !h.down(i) {
-		h.up(i)
+	if !h.siftDown(i) {
+		h.siftUp(i)
 	}
 }
 
-func (h minHeap[T]) up(i int) {
+func (h minHeap[T]) siftUp(i int) {
 	e := h[i]
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -51,8 +51,8 @@ func (h minHeap[T]) up(i int) {
 	e.moved(i)
 }
 
-// down says whether the element has moved.
-func (h minHeap[T]) down(i int) bool {
+// siftDown says whether the element has moved.
+func (h minHeap[T]) siftDown(i int) bool {
 	e, from := h[i], i
 	for {
 		child := 2*i + 1

@@ -19,7 +19,7 @@ func (q *Queue) CheckIntegrity(now float64) error {
 			continue
 		}
 		fresh := q.Reach(j)
-		if got := q.orderOf(j).tree.reach(j); got != fresh {
+		if got := q.orderOf(j).tree.residentReach(j); got != fresh {
 			return fmt.Errorf("job %d is taken to have %+v blocks in the cache, has %+v", j.Order, got, fresh)
 		}
 		cached, loads := q.Useful(fresh)
@@ -42,8 +42,8 @@ func (q *Queue) CheckIntegrity(now float64) error {
 	}
 	for _, o := range []*order{q.plain, q.paged} {
 		for i, g := range o.tree.groups {
-			if g.position != i || !g.leads() {
-				return fmt.Errorf("group %d is taken to be at %d; leads: %v", i, g.position, g.leads())
+			if g.position != i || !g.leadsGroup() {
+				return fmt.Errorf("group %d is taken to be at %d; leads: %v", i, g.position, g.leadsGroup())
 			}
 		}
 		if _, err := o.tree.check(o.tree.root); err != nil {
@@ -89,14 +89,14 @@ func (q *Queue) checkPrefixes() error {
 func (t *tree) check(n *node) (nodes int, err error) {
 	nodes = 1
 	if n != t.root {
-		switch blocks := n.blocks(); {
+		switch blocks := n.ownBlocks(); {
 		case len(blocks) == 0 || t.first[blocks[0]] != n:
 			return 0, fmt.Errorf("node of blocks %d to %d is not found by its first", n.start, n.depth)
 		case n.resident > 0 && t.present[blocks[n.resident-1]] != n:
 			return 0, fmt.Errorf("node of blocks %d to %d is not found by its last resident block", n.start, n.depth)
 		case n.resident > 0 && n.resident < len(blocks) && t.missing[blocks[n.resident]] != n:
 			return 0, fmt.Errorf("node of blocks %d to %d is not found by the block it misses", n.start, n.depth)
-		case n.resident > 0 && n.parent.cached() < n.parent.depth:
+		case n.resident > 0 && n.parent.cachedBlocks() < n.parent.depth:
 			return 0, fmt.Errorf("node of blocks %d to %d is resident, its parent is not", n.start, n.depth)
 		case len(n.slots) < 2 && n.slots[0].on != nil:
 			return 0, fmt.Errorf("node of blocks %d to %d has one node below it and no job", n.start, n.depth)
@@ -107,7 +107,7 @@ func (t *tree) check(n *node) (nodes int, err error) {
 	best := []*Job{nil}
 	leading := 0
 	for i, s := range n.slots {
-		best = append(best, s.best())
+		best = append(best, s.bestJob())
 		if s.on == nil {
 			if s.job.node != n || s.job.slot != i {
 				return 0, fmt.Errorf("job %d is not where it is taken to be", s.job.Order)
@@ -117,7 +117,7 @@ func (t *tree) check(n *node) (nodes int, err error) {
 		if s.on.parent != n || s.on.slot != i || s.on.start != n.depth {
 			return 0, fmt.Errorf("node of blocks %d to %d is not where it is taken to be", s.on.start, s.on.depth)
 		}
-		if s.on.leads() {
+		if s.on.leadsGroup() {
 			if leading++; n.leaders[s.on.leader] != s.on {
 				return 0, fmt.Errorf("node of blocks %d to %d is not among the leaders where it is taken to be", s.on.start, s.on.depth)
 			}
@@ -129,7 +129,7 @@ func (t *tree) check(n *node) (nodes int, err error) {
 		nodes += below
 	}
 	slices.SortFunc(best, func(a, b *Job) int {
-		if earlier(a, b) {
+		if isEarlier(a, b) {
 			return -1
 		}
 		return 1

@@ -100,9 +100,9 @@ func (s *Sequence) Unasked() int {
 	return s.Known
 }
 
-// readable is the number of leading tokens that a pass may read from the cache, where so many are known: at least one is
+// readableTokens is the number of leading tokens that a pass may read from the cache, where so many are known: at least one is
 // always computed, and where each position is asked for, the one before the first that is not known.
-func (s *Sequence) readable(known int) int {
+func (s *Sequence) readableTokens(known int) int {
 	n := s.Len() - 1
 	if s.AsksWhole() {
 		n = min(n, known-1)
@@ -118,7 +118,7 @@ func (s *Sequence) UsableOf(known int) int {
 	if s.ChainOf == 0 {
 		return 0
 	}
-	return min(len(s.Chain), s.readable(known)/s.ChainOf)
+	return min(len(s.Chain), s.readableTokens(known)/s.ChainOf)
 }
 
 // CachedTokens is the number of tokens a pass starting now would not compute, given that what was
@@ -136,7 +136,7 @@ func (s *Sequence) Compared() kvcache.Sequence {
 	if s.Root == (kvcache.Hash{}) || !s.Parts {
 		return kvcache.Sequence{}
 	}
-	return kvcache.Sequence{Tokens: s.Prompt, Root: s.Root, Most: s.readable(s.Known)}
+	return kvcache.Sequence{Tokens: s.Prompt, Root: s.Root, Most: s.readableTokens(s.Known)}
 }
 
 // Found notes what of the prompt is in the cache, in whole blocks.

@@ -17,40 +17,40 @@ type order struct {
 func newOrder(q *Queue) *order {
 	o := &order{queue: q}
 	if q.aging != nil {
-		o.tree = newTree(q.index.HostBlocks() > 0, q.saved, o.reclass)
+		o.tree = newTree(q.index.HostBlocks() > 0, q.savedByPrefix, o.reclassifyJob)
 	} else {
-		o.tree = newTree(q.index.HostBlocks() > 0, q.saved, nil)
+		o.tree = newTree(q.index.HostBlocks() > 0, q.savedByPrefix, nil)
 	}
 	return o
 }
 
-func (o *order) push(j *Job) {
+func (o *order) pushJob(j *Job) {
 	found := o.queue.Reach(j)
 	j.key = o.queue.policy.Key(j, o.queue.cost)
 	j.Found(o.queue.Useful(found))
-	o.tree.insert(j, j.Chain[:j.Usable()], found)
+	o.tree.insertJob(j, j.Chain[:j.Usable()], found)
 	if o.queue.aging != nil {
-		o.classify(j)
+		o.classifyJob(j)
 	}
 }
 
-func (o *order) remove(j *Job) {
-	o.tree.remove(j)
+func (o *order) removeJob(j *Job) {
+	o.tree.removeJob(j)
 	if o.queue.aging != nil {
 		o.heaps[o.heapOf(j.class)].remove(j.heapIndex)
 	}
 }
 
-// min is the job that comes first; nil if there is none.
-func (o *order) min(now float64) *Job {
+// minJob is the job that comes first; nil if there is none.
+func (o *order) minJob(now float64) *Job {
 	if o.queue.aging != nil {
-		return o.oldest(now)
+		return o.minAgedJob(now)
 	}
-	return o.tree.min()
+	return o.tree.minJob()
 }
 
-// oldest compares the first jobs of the aging policy's classes.
-func (o *order) oldest(now float64) *Job {
+// minAgedJob compares the first jobs of the aging policy's classes.
+func (o *order) minAgedJob(now float64) *Job {
 	var best *Job
 	var bestScore float64
 	for _, h := range o.heaps {
@@ -69,21 +69,21 @@ func (o *order) oldest(now float64) *Job {
 // classed is a job in the heap of its class.
 type classed struct{ *Job }
 
-func (c classed) before(other classed) bool { return earlier(c.Job, other.Job) }
+func (c classed) before(other classed) bool { return isEarlier(c.Job, other.Job) }
 func (c classed) moved(to int)              { c.heapIndex = to }
 
-// classify puts a job in the heap of its class.
-func (o *order) classify(j *Job) {
+// classifyJob puts a job in the heap of its class.
+func (o *order) classifyJob(j *Job) {
 	j.class = o.queue.aging.Class(j, o.queue.cost)
 	o.heaps[o.heapOf(j.class)].push(classed{j})
 }
 
-// reclass follows a change of a job's resident prefix.
-func (o *order) reclass(j *Job, found Reach) {
+// reclassifyJob follows a change of a job's resident prefix.
+func (o *order) reclassifyJob(j *Job, found Reach) {
 	j.Found(o.queue.Useful(found))
 	if o.queue.aging.Class(j, o.queue.cost) != j.class {
 		o.heaps[o.heapOf(j.class)].remove(j.heapIndex)
-		o.classify(j)
+		o.classifyJob(j)
 	}
 }
 

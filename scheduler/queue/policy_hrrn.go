@@ -26,12 +26,12 @@ func (hrrn) Class(j *Job, m *cost.Model) int {
 }
 
 func (hrrn) Score(class int, arrival, now float64) float64 {
-	return -(now - arrival) / service(class)
+	return -(now - arrival) / classServiceTime(class)
 }
 
 func (hrrn) Weigh(j *Job, _ float64, s Scale) float64 {
-	return -(s.Now - j.Aged) / (s.Rate*service(j.class) + s.Load)
+	return -(s.Now - j.Aged) / (s.Rate*classServiceTime(j.class) + s.Load)
 }
 
-// service is the service time of a class, in units.
-func service(class int) float64 { return math.Exp2(float64(class) / hrrnClassesPerOctave) }
+// classServiceTime is the service time of a class, in units.
+func classServiceTime(class int) float64 { return math.Exp2(float64(class) / hrrnClassesPerOctave) }

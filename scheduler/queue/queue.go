@@ -51,8 +51,8 @@ func (j *Job) Older() *Job { return j.older }
 // Forget drops a job's place in a Queue that is gone.
 func (j *Job) Forget() { j.node, j.turn, j.older, j.newer = nil, nil, nil, nil }
 
-// saved is what a prefix in the cache takes off the key of any job.
-func (q *Queue) saved(r Reach) float64 {
+// savedByPrefix is what a prefix in the cache takes off the key of any job.
+func (q *Queue) savedByPrefix(r Reach) float64 {
 	cached, loads := q.Useful(r)
 	return q.savedTokens(cached*q.blockTokens, loads)
 }
@@ -81,7 +81,7 @@ func (q *Queue) Push(j *Job) {
 		j.Loads = 0
 		j.turn = q.generating.Push(j.Flow, j)
 	} else {
-		q.orderOf(j).push(j)
+		q.orderOf(j).pushJob(j)
 	}
 	if j.older = q.newest; j.older != nil {
 		j.older.newer = j
@@ -105,7 +105,7 @@ func (q *Queue) Remove(j *Job) {
 		q.generating.Remove(j.turn)
 	} else {
 		q.Find(j)
-		q.orderOf(j).remove(j)
+		q.orderOf(j).removeJob(j)
 	}
 	if j.newer != nil {
 		j.newer.older = j.older
@@ -125,16 +125,16 @@ func (q *Queue) Remove(j *Job) {
 
 // Change changes what decides the order of a job that waits to be computed, or its Predicted.
 func (q *Queue) Change(j *Job, change func()) {
-	q.orderOf(j).remove(j)
+	q.orderOf(j).removeJob(j)
 	q.Predicted.Subtract(j.Predicted)
 	change()
-	q.orderOf(j).push(j)
+	q.orderOf(j).pushJob(j)
 	q.Predicted.Add(j.Predicted)
 }
 
 // Find sets what a pass starting now would have from the cache, of a job that waits to be computed.
 func (q *Queue) Find(j *Job) {
-	j.Found(q.Useful(q.orderOf(j).tree.reach(j)))
+	j.Found(q.Useful(q.orderOf(j).tree.residentReach(j)))
 	if s := j.Compared(); j.Loads == 0 && s.Tokens != nil {
 		j.Part = q.index.Part(&s, j.Chain, j.Cached).Tokens
 	}
@@ -162,59 +162,61 @@ func (q *Queue) All() iter.Seq[*Job] {
 // First returns the job that the policy runs next; nil when none waits to be computed. If there is one that is
 // blocked for want of pages, it stands for all that need pages: none of them goes before it.
 func (q *Queue) First(now float64, blocked *Job) *Job {
-	best, rival := q.plain.min(now), blocked
+	best, rival := q.plain.minJob(now), blocked
 	if rival == nil {
-		rival = q.paged.min(now)
+		rival = q.paged.minJob(now)
 	}
-	if best == nil || rival != nil && q.sooner(rival, best, now) {
+	if best == nil || rival != nil && q.isSooner(rival, best, now) {
 		best = rival
 	}
 	return best
 }
 
 // FirstPlain is First among the jobs that need no pages.
-func (q *Queue) FirstPlain(now float64) *Job { return q.plain.min(now) }
+func (q *Queue) FirstPlain(now float64) *Job { return q.plain.minJob(now) }
 
 // Weigh gives by what a waiting job is compared with those of other queues.
 func (q *Queue) Weigh(j *Job, s Scale) float64 {
-	return q.policy.Weigh(j, q.rank(j, s.Now), s)
+	return q.policy.Weigh(j, q.policyRank(j, s.Now), s)
 }
 
-// sooner says whether the policy runs one waiting job before another.
-func (q *Queue) sooner(a, b *Job, now float64) bool {
-	x, y := q.rank(a, now), q.rank(b, now)
+// isSooner says whether the policy runs one waiting job before another.
+func (q *Queue) isSooner(a, b *Job, now float64) bool {
+	x, y := q.policyRank(a, now), q.policyRank(b, now)
 	return x < y || x == y && a.Order < b.Order
 }
 
-// rank is by what the policy orders jobs in the end; the smallest runs next.
-func (q *Queue) rank(j *Job, now float64) float64 {
+// policyRank is by what the policy orders jobs in the end; the smallest runs next.
+func (q *Queue) policyRank(j *Job, now float64) float64 {
 	if q.aging != nil {
 		return q.aging.Score(j.class, j.key, now)
 	}
-	return j.key - j.node.group().saved
+	return j.key - j.node.groupLeader().saved
 }
 
 // Stored follows blocks that became matchable.
 func (q *Queue) Stored(hashes []kvcache.Hash) {
-	q.plain.tree.stored(hashes)
-	q.paged.tree.stored(hashes)
+	q.plain.tree.markStored(hashes)
+	q.paged.tree.markStored(hashes)
 }
 
 // Evicted follows blocks that left the device, of which those lost, or others, are not in host memory.
 func (q *Queue) Evicted(hashes, lost []kvcache.Hash) {
 	for _, o := range []*order{q.plain, q.paged} {
-		o.tree.lost(lost)
-		o.tree.evicted(hashes)
+		o.tree.markLost(lost)
+		o.tree.markEvicted(hashes)
 	}
 }
 
 // Wanted says whether a waiting job would read this block and none after it.
-func (q *Queue) Wanted(h kvcache.Hash) bool { return q.plain.tree.wanted(h) || q.paged.tree.wanted(h) }
+func (q *Queue) Wanted(h kvcache.Hash) bool {
+	return q.plain.tree.isWanted(h) || q.paged.tree.isWanted(h)
+}
 
 // Shared returns how many leading blocks of a chain, of which resident are so, some waiting job
 // begins with too.
 func (q *Queue) Shared(chain []kvcache.Hash, resident int) int {
-	return max(resident, q.plain.tree.shared(chain), q.paged.tree.shared(chain))
+	return max(resident, q.plain.tree.sharedBlocks(chain), q.paged.tree.sharedBlocks(chain))
 }
 
 // Begins says whether a waiting job's prompt begins with a block.

@@ -26,28 +26,28 @@ func newTiers() *tiers {
 	return &tiers{ends: map[kvcache.Hash]*node{}, next: map[kvcache.Hash]*node{}}
 }
 
-func (t *tiers) list(n *node) {
+func (t *tiers) listNode(n *node) {
 	if t == nil || n.device == 0 {
 		return // the tree finds it by its first block
 	}
-	t.ends[n.blocks()[n.device-1]] = n
+	t.ends[n.ownBlocks()[n.device-1]] = n
 	if n.device < n.depth-n.start {
-		t.next[n.blocks()[n.device]] = n
+		t.next[n.ownBlocks()[n.device]] = n
 	}
 }
 
-func (t *tiers) unlist(n *node) {
+func (t *tiers) unlistNode(n *node) {
 	if t == nil || n.device == 0 {
 		return
 	}
-	delete(t.ends, n.blocks()[n.device-1])
+	delete(t.ends, n.ownBlocks()[n.device-1])
 	if n.device < n.depth-n.start {
-		delete(t.next, n.blocks()[n.device])
+		delete(t.next, n.ownBlocks()[n.device])
 	}
 }
 
-// wanted says whether a waiting job's prefix on the device ends with this block.
-func (t *tiers) wanted(h kvcache.Hash) bool {
+// isWanted says whether a waiting job's prefix on the device ends with this block.
+func (t *tiers) isWanted(h kvcache.Hash) bool {
 	n := t.ends[h]
 	if n == nil || n.device < n.depth-n.start {
 		return n != nil
@@ -57,7 +57,7 @@ func (t *tiers) wanted(h kvcache.Hash) bool {
 
 // reachOf is how far the prefix of a node's group is resident.
 func (t *tree) reachOf(n *node) Reach {
-	all := n.cached()
+	all := n.cachedBlocks()
 	if t.tiers == nil {
 		return Reach{all, all}
 	}
@@ -67,8 +67,8 @@ func (t *tree) reachOf(n *node) Reach {
 	return Reach{n.start + n.device, all}
 }
 
-// landed follows blocks that came to the device, in the order of their chain.
-func (t *tree) landed(hashes []kvcache.Hash) {
+// markLanded follows blocks that came to the device, in the order of their chain.
+func (t *tree) markLanded(hashes []kvcache.Hash) {
 	for t.tiers != nil && len(hashes) > 0 {
 		n := t.tiers.next[hashes[0]]
 		if n == nil {
@@ -76,41 +76,41 @@ func (t *tree) landed(hashes []kvcache.Hash) {
 		}
 		grown := 0
 		if n != nil {
-			grown = CommonBlocks(n.blocks()[n.device:], hashes)
+			grown = CommonBlocks(n.ownBlocks()[n.device:], hashes)
 		}
 		if grown > 0 {
-			t.redevice(n, n.device+grown)
+			t.setDeviceBlocks(n, n.device+grown)
 		}
 		hashes = hashes[max(grown, 1):]
 	}
 }
 
-// evicted follows blocks that left the device, leaves first; those that are lost as well have been
+// markEvicted follows blocks that left the device, leaves first; those that are lost as well have been
 // followed before.
-func (t *tree) evicted(hashes []kvcache.Hash) {
+func (t *tree) markEvicted(hashes []kvcache.Hash) {
 	for t.tiers != nil && len(hashes) > 0 {
 		n := t.tiers.ends[hashes[0]]
 		if n == nil {
 			hashes = hashes[1:]
 			continue
 		}
-		left, rest := withoutLeaves(n.blocks()[:n.device], hashes)
+		left, rest := withoutLeaves(n.ownBlocks()[:n.device], hashes)
 		hashes = rest
-		t.redevice(n, left)
+		t.setDeviceBlocks(n, left)
 	}
 }
 
-// redevice changes how many of a node's blocks are on the device.
-func (t *tree) redevice(n *node, device int) {
-	t.tiers.unlist(n)
+// setDeviceBlocks changes how many of a node's blocks are on the device.
+func (t *tree) setDeviceBlocks(n *node, device int) {
+	t.tiers.unlistNode(n)
 	n.device = device
-	t.tiers.list(n)
-	t.resave(n)
+	t.tiers.listNode(n)
+	t.recomputeSaved(n)
 }
 
-// resave computes anew what is saved in the groups of a node and of those below it.
-func (t *tree) resave(n *node) {
-	if !n.leads() {
+// recomputeSaved computes anew what is saved in the groups of a node and of those below it.
+func (t *tree) recomputeSaved(n *node) {
+	if !n.leadsGroup() {
 		return
 	}
 	found := t.reachOf(n)
@@ -120,6 +120,6 @@ func (t *tree) resave(n *node) {
 		t.tell(n, found)
 	}
 	for _, on := range n.leaders {
-		t.resave(on)
+		t.recomputeSaved(on)
 	}
 }

@@ -37,25 +37,25 @@ type node struct {
 	saved    float64       // what the cache takes off the keys of its group
 }
 
-// leads says whether the node has a group: the jobs here and below, down to nodes that lead others.
-func (n *node) leads() bool { return n.resident > 0 || n.parent == nil }
+// leadsGroup says whether the node has a group: the jobs here and below, down to nodes that lead others.
+func (n *node) leadsGroup() bool { return n.resident > 0 || n.parent == nil }
 
-// group is the node that leads the one to which this belongs.
-func (n *node) group() *node {
-	for !n.leads() {
+// groupLeader is the node that leads the one to which this belongs.
+func (n *node) groupLeader() *node {
+	for !n.leadsGroup() {
 		n = n.parent
 	}
 	return n
 }
 
-// cached is the number of blocks that the group of a node has in the cache.
-func (n *node) cached() int { return n.start + n.resident }
+// cachedBlocks is the number of blocks that the group of a node has in the cache.
+func (n *node) cachedBlocks() int { return n.start + n.resident }
 
-// blocks are the node's own.
-func (n *node) blocks() []kvcache.Hash { return n.rep.Chain[n.start:n.depth] }
+// ownBlocks are the node's own.
+func (n *node) ownBlocks() []kvcache.Hash { return n.rep.Chain[n.start:n.depth] }
 
-// earlier orders jobs within a group: by key, ties by order of submission, no job last.
-func earlier(a, b *Job) bool {
+// isEarlier orders jobs within a group: by key, ties by order of submission, no job last.
+func isEarlier(a, b *Job) bool {
 	if a == nil || b == nil {
 		return a != nil
 	}
@@ -68,18 +68,18 @@ type slot struct {
 	on  *node // nil for a job
 }
 
-// best is the job to be run first of what counts for the node's own group; nil if nothing does.
-func (s slot) best() *Job {
+// bestJob is the job to be run first of what counts for the node's own group; nil if nothing does.
+func (s slot) bestJob() *Job {
 	switch {
 	case s.on == nil:
 		return s.job
-	case s.on.leads():
+	case s.on.leadsGroup():
 		return nil
 	}
 	return s.on.best
 }
 
-func (s slot) before(other slot) bool { return earlier(s.best(), other.best()) }
+func (s slot) before(other slot) bool { return isEarlier(s.bestJob(), other.bestJob()) }
 
 func (s slot) moved(to int) {
 	if s.on != nil {
@@ -115,32 +115,32 @@ func newTree(host bool, saved func(Reach) float64, changed func(*Job, Reach)) *t
 	return t
 }
 
-// min returns the job of the smallest key, with what the cache saves taken off; nil when none waits.
-func (t *tree) min() *Job { return t.groups[0].best }
+// minJob returns the job of the smallest key, with what the cache saves taken off; nil when none waits.
+func (t *tree) minJob() *Job { return t.groups[0].best }
 
-// reach is how far a waiting job's prefix is resident.
-func (t *tree) reach(j *Job) Reach {
-	return t.reachOf(j.node.group())
+// residentReach is how far a waiting job's prefix is resident.
+func (t *tree) residentReach(j *Job) Reach {
+	return t.reachOf(j.node.groupLeader())
 }
 
-// wanted says whether a waiting job's prefix on the device ends with this block.
-func (t *tree) wanted(h kvcache.Hash) bool {
+// isWanted says whether a waiting job's prefix on the device ends with this block.
+func (t *tree) isWanted(h kvcache.Hash) bool {
 	if t.tiers != nil {
-		return t.tiers.wanted(h)
+		return t.tiers.isWanted(h)
 	}
 	n := t.present[h]
 	return n != nil && n.best != nil
 }
 
-// shared returns how many leading blocks of a chain some waiting job begins with too.
-func (t *tree) shared(chain []kvcache.Hash) int {
+// sharedBlocks returns how many leading blocks of a chain some waiting job begins with too.
+func (t *tree) sharedBlocks(chain []kvcache.Hash) int {
 	common := 0
 	for common < len(chain) {
 		n := t.first[chain[common]]
 		if n == nil {
 			return common
 		}
-		common += CommonBlocks(n.blocks(), chain[common:])
+		common += CommonBlocks(n.ownBlocks(), chain[common:])
 		if common < n.depth {
 			return common
 		}
@@ -148,8 +148,8 @@ func (t *tree) shared(chain []kvcache.Hash) int {
 	return common
 }
 
-// insert adds a job whose blocks are those of chain, of which so many are resident.
-func (t *tree) insert(j *Job, chain []kvcache.Hash, found Reach) {
+// insertJob adds a job whose blocks are those of chain, of which so many are resident.
+func (t *tree) insertJob(j *Job, chain []kvcache.Hash, found Reach) {
 	n := t.root
 	for n.depth < len(chain) {
 		on := t.first[chain[n.depth]]
@@ -157,106 +157,106 @@ func (t *tree) insert(j *Job, chain []kvcache.Hash, found Reach) {
 			leaf := &node{parent: n, rep: j, start: n.depth, depth: len(chain)}
 			leaf.resident = min(max(found.All-leaf.start, 0), leaf.depth-leaf.start)
 			leaf.device = min(max(found.Device-leaf.start, 0), leaf.depth-leaf.start)
-			t.attach(leaf)
+			t.attachNode(leaf)
 			n = leaf
 			break
 		}
-		if depth := n.depth + CommonBlocks(on.blocks(), chain[n.depth:]); depth < on.depth {
-			on = t.split(on, depth)
+		if depth := n.depth + CommonBlocks(on.ownBlocks(), chain[n.depth:]); depth < on.depth {
+			on = t.splitNode(on, depth)
 		}
 		n = on
 	}
-	t.settle(j, n)
+	t.addJobToNode(j, n)
 }
 
-// settle puts a job in its node.
-func (t *tree) settle(j *Job, n *node) {
+// addJobToNode puts a job in its node.
+func (t *tree) addJobToNode(j *Job, n *node) {
 	j.node = n
 	n.slots.push(slot{job: j})
-	t.refresh(n)
+	t.refreshBest(n)
 }
 
-// remove takes a job out. Its cost, like that of insert, grows with the number of its blocks at which
+// removeJob takes a job out. Its cost, like that of insert, grows with the number of its blocks at which
 // others branch off or end.
-func (t *tree) remove(j *Job) {
+func (t *tree) removeJob(j *Job) {
 	n := j.node
 	n.slots.remove(j.slot)
-	t.refresh(n)
+	t.refreshBest(n)
 	if len(n.slots) == 0 && n != t.root {
-		t.detach(n)
+		t.detachNode(n)
 		n = n.parent
-		t.refresh(n)
+		t.refreshBest(n)
 	}
 	if n != t.root && len(n.slots) == 1 && n.slots[0].on != nil {
-		n = t.merge(n)
+		n = t.mergeNode(n)
 	}
 	for ; n != t.root; n = n.parent {
 		if n.rep == j {
-			n.rep = n.slots[0].rep()
+			n.rep = n.slots[0].representativeJob()
 		}
 	}
 }
 
-// rep is a job that passes through the node to which the slot belongs.
-func (s slot) rep() *Job {
+// representativeJob is a job that passes through the node to which the slot belongs.
+func (s slot) representativeJob() *Job {
 	if s.on != nil {
 		return s.on.rep
 	}
 	return s.job
 }
 
-// split divides a node at a depth within it and returns the upper part.
-func (t *tree) split(n *node, depth int) *node {
-	t.detach(n)
+// splitNode divides a node at a depth within it and returns the upper part.
+func (t *tree) splitNode(n *node, depth int) *node {
+	t.detachNode(n)
 	upper := &node{parent: n.parent, rep: n.rep, start: n.start, depth: depth, resident: min(n.resident, depth-n.start), device: min(n.device, depth-n.start)}
 	n.parent, n.start, n.resident, n.device = upper, depth, n.resident-upper.resident, n.device-upper.device
-	t.attach(upper)
-	t.attach(n)
+	t.attachNode(upper)
+	t.attachNode(n)
 	return upper
 }
 
-// merge joins a node, at which no job ends, with the only one that goes on from it, and returns that.
-func (t *tree) merge(n *node) *node {
+// mergeNode joins a node, at which no job ends, with the only one that goes on from it, and returns that.
+func (t *tree) mergeNode(n *node) *node {
 	on := n.slots[0].on
-	t.detach(on)
-	t.detach(n)
+	t.detachNode(on)
+	t.detachNode(n)
 	on.parent, on.start, on.resident, on.device = n.parent, n.start, n.resident+on.resident, n.device+on.device
-	t.attach(on)
+	t.attachNode(on)
 	return on
 }
 
-// attach puts a node among its parent's slots, and into the maps and groups that its resident blocks
+// attachNode puts a node among its parent's slots, and into the maps and groups that its resident blocks
 // ask for.
-func (t *tree) attach(n *node) {
-	t.first[n.blocks()[0]] = n
-	t.list(n)
-	if n.leads() {
-		t.lead(n)
+func (t *tree) attachNode(n *node) {
+	t.first[n.ownBlocks()[0]] = n
+	t.listNode(n)
+	if n.leadsGroup() {
+		t.startGroup(n)
 	}
 	n.parent.slots.push(slot{on: n})
-	t.refresh(n.parent)
+	t.refreshBest(n.parent)
 }
 
-// detach undoes attach.
-func (t *tree) detach(n *node) {
-	delete(t.first, n.blocks()[0])
-	t.unlist(n)
-	if n.leads() {
-		t.follow(n)
+// detachNode undoes attach.
+func (t *tree) detachNode(n *node) {
+	delete(t.first, n.ownBlocks()[0])
+	t.unlistNode(n)
+	if n.leadsGroup() {
+		t.endGroup(n)
 	}
 	n.parent.slots.remove(n.slot)
-	t.refresh(n.parent)
+	t.refreshBest(n.parent)
 }
 
-// lead makes a node lead a group of its own, follow ends that.
-func (t *tree) lead(n *node) {
+// startGroup makes a node lead a group of its own, follow ends that.
+func (t *tree) startGroup(n *node) {
 	t.groups.push(group{n})
 	p := n.parent
 	n.leader = len(p.leaders)
 	p.leaders = append(p.leaders, n)
 }
 
-func (t *tree) follow(n *node) {
+func (t *tree) endGroup(n *node) {
 	t.groups.remove(n.position)
 	p, last := n.parent, len(n.parent.leaders)-1
 	moved := p.leaders[last]
@@ -265,42 +265,42 @@ func (t *tree) follow(n *node) {
 	p.leaders = p.leaders[:last]
 }
 
-// list notes which blocks change a node's resident part, and what that saves.
-func (t *tree) list(n *node) {
+// listNode notes which blocks change a node's resident part, and what that saves.
+func (t *tree) listNode(n *node) {
 	if n.resident == 0 {
 		return // first finds it
 	}
 	n.saved = t.saved(t.reachOf(n))
-	t.present[n.blocks()[n.resident-1]] = n
-	if n.cached() < n.depth {
-		t.missing[n.blocks()[n.resident]] = n
+	t.present[n.ownBlocks()[n.resident-1]] = n
+	if n.cachedBlocks() < n.depth {
+		t.missing[n.ownBlocks()[n.resident]] = n
 	}
-	t.tiers.list(n)
+	t.tiers.listNode(n)
 }
 
-func (t *tree) unlist(n *node) {
+func (t *tree) unlistNode(n *node) {
 	if n.resident == 0 {
 		return
 	}
-	delete(t.present, n.blocks()[n.resident-1])
-	if n.cached() < n.depth {
-		delete(t.missing, n.blocks()[n.resident])
+	delete(t.present, n.ownBlocks()[n.resident-1])
+	if n.cachedBlocks() < n.depth {
+		delete(t.missing, n.ownBlocks()[n.resident])
 	}
-	t.tiers.unlist(n)
+	t.tiers.unlistNode(n)
 }
 
-// refresh follows a change among a node's slots up to its group.
-func (t *tree) refresh(n *node) {
+// refreshBest follows a change among a node's slots up to its group.
+func (t *tree) refreshBest(n *node) {
 	for {
 		var best *Job
 		if len(n.slots) > 0 {
-			best = n.slots[0].best()
+			best = n.slots[0].bestJob()
 		}
 		if best == n.best {
 			return
 		}
 		n.best = best
-		if n.leads() {
+		if n.leadsGroup() {
 			t.groups.fix(n.position)
 			return
 		}
@@ -309,8 +309,8 @@ func (t *tree) refresh(n *node) {
 	}
 }
 
-// stored follows blocks that came to the device, in the order of their chain.
-func (t *tree) stored(hashes []kvcache.Hash) {
+// markStored follows blocks that came to the device, in the order of their chain.
+func (t *tree) markStored(hashes []kvcache.Hash) {
 	for rest := hashes; len(rest) > 0; {
 		n := t.missing[rest[0]]
 		if n == nil {
@@ -318,27 +318,27 @@ func (t *tree) stored(hashes []kvcache.Hash) {
 		}
 		grown := 0
 		if n != nil {
-			grown = CommonBlocks(n.blocks()[n.resident:], rest)
+			grown = CommonBlocks(n.ownBlocks()[n.resident:], rest)
 		}
 		if grown > 0 { // else it was in host memory
-			t.resize(n, n.resident+grown)
+			t.setResidentBlocks(n, n.resident+grown)
 		}
 		rest = rest[max(grown, 1):]
 	}
-	t.landed(hashes)
+	t.markLanded(hashes)
 }
 
-// lost follows blocks that are not resident any more, leaves first.
-func (t *tree) lost(hashes []kvcache.Hash) {
+// markLost follows blocks that are not resident any more, leaves first.
+func (t *tree) markLost(hashes []kvcache.Hash) {
 	for len(hashes) > 0 {
 		n := t.present[hashes[0]]
 		if n == nil {
 			hashes = hashes[1:]
 			continue
 		}
-		left, rest := withoutLeaves(n.blocks()[:n.resident], hashes)
+		left, rest := withoutLeaves(n.ownBlocks()[:n.resident], hashes)
 		hashes = rest
-		t.resize(n, left)
+		t.setResidentBlocks(n, left)
 	}
 }
 
@@ -353,23 +353,23 @@ func withoutLeaves(blocks, hashes []kvcache.Hash) (left int, rest []kvcache.Hash
 	return left, hashes
 }
 
-// resize changes how many of a node's blocks are resident.
-func (t *tree) resize(n *node, resident int) {
-	led := n.leads()
-	t.unlist(n)
+// setResidentBlocks changes how many of a node's blocks are resident.
+func (t *tree) setResidentBlocks(n *node, resident int) {
+	led := n.leadsGroup()
+	t.unlistNode(n)
 	n.resident, n.device = resident, min(n.device, resident)
-	t.list(n)
+	t.listNode(n)
 	switch {
-	case led && n.leads():
+	case led && n.leadsGroup():
 		t.groups.fix(n.position)
 	case led:
-		t.follow(n)
-	case n.leads():
-		t.lead(n)
+		t.endGroup(n)
+	case n.leadsGroup():
+		t.startGroup(n)
 	}
-	if led != n.leads() {
+	if led != n.leadsGroup() {
 		n.parent.slots.fix(n.slot)
-		t.refresh(n.parent)
+		t.refreshBest(n.parent)
 	}
 	if t.changed != nil {
 		t.tell(n, t.reachOf(n))
@@ -382,7 +382,7 @@ func (t *tree) tell(n *node, found Reach) {
 		switch {
 		case s.on == nil:
 			t.changed(s.job, found)
-		case !s.on.leads():
+		case !s.on.leadsGroup():
 			t.tell(s.on, found)
 		}
 	}

@@ -5,22 +5,22 @@ import "slices"
 // SetKeep changes whether a model is always kept. It returns *TooLarge, and changes nothing, for one to keep beside
 // which some other could no longer be run.
 func (m *Memory) SetKeep(id ModelID, keep bool) error {
-	x := m.model(id)
+	x := m.modelByID(id)
 	if x == nil || x.keep == keep {
 		return nil
 	}
-	m.keep(x, keep)
+	m.setModelKept(x, keep)
 	if !keep {
 		return nil
 	}
-	if err := m.fits(x); err != nil {
-		m.keep(x, false)
+	if err := m.checkFits(x); err != nil {
+		m.setModelKept(x, false)
 		return err
 	}
 	return nil
 }
 
-func (m *Memory) keep(x *model, keep bool) {
+func (m *Memory) setModelKept(x *model, keep bool) {
 	x.keep = keep
 	by := 1
 	if !keep {
@@ -42,7 +42,7 @@ func (m *Memory) keep(x *model, keep bool) {
 }
 
 // Free is the bytes that neither weights nor work areas of passes take.
-func (m *Memory) Free() int64 { return m.free() }
+func (m *Memory) Free() int64 { return m.freeBytes() }
 
 // SetCapacity changes the room of the device.
 func (m *Memory) SetCapacity(bytes int64) { m.capacity = bytes }
@@ -58,7 +58,7 @@ func (m *Memory) SetRate(rate float64) {
 
 // Resize changes the size of a chunk, which is known better once it has been loaded.
 func (m *Memory) Resize(id Chunk, bytes int64) {
-	c := m.chunk(id)
+	c := m.chunkByID(id)
 	if c == nil {
 		return
 	}

@@ -52,8 +52,8 @@ func (d *Loader) Loading() bool { return d.loading != nil }
 // Used is the bytes of weights that are there or on their way.
 func (d *Loader) Used() uint64 { return uint64(d.memory.Used()) - d.area }
 
-// rate is the bytes of weights that are loaded a second.
-func (d *Loader) rate() float64 {
+// loadRate is the bytes of weights that are loaded a second.
+func (d *Loader) loadRate() float64 {
 	if r := d.Info.LoadRate; r > 0 && !math.IsInf(r, 0) {
 		return r
 	}

@@ -70,13 +70,13 @@ func (m *Model) Condemn(format string, args ...any) {
 	m.failure.reason, m.failure.always = fmt.Sprintf(format, args...), true
 }
 
-// failed says that the model cannot be run now.
-func (m *Model) failed(now time.Duration) bool { return m.failure.always || now < m.failure.until }
+// hasFailed says that the model cannot be run now.
+func (m *Model) hasFailed(now time.Duration) bool { return m.failure.always || now < m.failure.until }
 
 // Closed says why the model takes no job now; nil if it does.
 func (m *Model) Closed(now time.Duration) *engine.Error {
 	switch {
-	case m.failed(now):
+	case m.hasFailed(now):
 		return m.Unusable()
 	case m.unloading:
 		return engine.Errorf(engine.CodeUnavailable, "model %q is being unloaded", m.Info.Name)
@@ -92,7 +92,7 @@ func (m *Model) Unusable() *engine.Error {
 // State is how the model is on this executor.
 func (m *Model) State(now time.Duration) wire.ModelState {
 	switch {
-	case m.failed(now):
+	case m.hasFailed(now):
 		return wire.ModelFailed
 	case m.unloading:
 		return wire.ModelUnloading
@@ -127,7 +127,7 @@ func (m *Model) Missing() float64 {
 	seconds := d.memory.Load(m.number)
 	if d.loading != nil && d.loadFor != m {
 		for _, w := range d.loading.Weights {
-			seconds += float64(d.Info.Weights[w].Bytes) / d.rate()
+			seconds += float64(d.Info.Weights[w].Bytes) / d.loadRate()
 		}
 	}
 	return seconds
@@ -136,7 +136,7 @@ func (m *Model) Missing() float64 {
 // Lacks says that there is no free memory for what is missing of the weights.
 func (m *Model) Lacks() bool {
 	d := m.device
-	return !m.ready && float64(d.memory.Free()) < d.memory.Load(m.number)*d.rate()
+	return !m.ready && float64(d.memory.Free()) < d.memory.Load(m.number)*d.loadRate()
 }
 
 // Number is how residency names the model.
@@ -174,14 +174,14 @@ func (m *Model) Keep(keep wire.Keep) error {
 		return fmt.Errorf("%s", m.device.tooLarge(m, err))
 	}
 	m.keep = keep
-	m.suspend(false)
+	m.setSuspended(false)
 	return nil
 }
 
-// suspend takes a model that is to be kept out of those that are loaded, or back among them.
-func (m *Model) suspend(suspended bool) {
+// setSuspended takes a model that is to be kept out of those that are loaded, or back among them.
+func (m *Model) setSuspended(suspended bool) {
 	d := m.device
-	d.keepers = without(d.keepers, m)
+	d.keepers = withoutModel(d.keepers, m)
 	keep := m.Kept() && !suspended
 	if err := d.memory.SetKeep(m.number, keep); err == nil && keep {
 		d.keepers = append(d.keepers, m)
@@ -206,13 +206,13 @@ func (m *Model) Settle() {
 		d.loaded = append(d.loaded, m)
 		m.failure = failure{}
 	} else {
-		d.loaded = without(d.loaded, m)
+		d.loaded = withoutModel(d.loaded, m)
 		m.stats.Drops++
 	}
 }
 
-// without takes a model out of a list.
-func without(list []*Model, m *Model) []*Model {
+// withoutModel takes a model out of a list.
+func withoutModel(list []*Model, m *Model) []*Model {
 	return slices.DeleteFunc(list, func(o *Model) bool { return o == m })
 }
 
@@ -239,7 +239,7 @@ const (
 
 // InUse says that jobs but the lowest have come lately.
 func (m *Model) InUse(now time.Duration) bool {
-	load := time.Duration(float64(m.Bytes()) / m.device.rate() * float64(time.Second))
+	load := time.Duration(float64(m.Bytes()) / m.device.loadRate() * float64(time.Second))
 	return m.used > 0 && now-m.used < max(courtesy, courtesyLoads*load)
 }
 
@@ -254,11 +254,11 @@ func (m *Model) Tend(now time.Duration, waits bool) (drop []uint32) {
 	}
 	if m.Kept() && m.failure.until > 0 && now >= m.failure.until {
 		m.failure.until = 0
-		m.suspend(false)
+		m.setSuspended(false)
 	}
 	idle := m.ready && m.keep == wire.KeepIdle && now-m.idleSince >= m.Info.Idle
 	if waits || !m.unloading && !idle {
 		return nil
 	}
-	return m.device.dropped(m.device.memory.Unload(m.number))
+	return m.device.markDropped(m.device.memory.Unload(m.number))
 }

@@ -17,18 +17,18 @@ func (d *Loader) Next(asked func() []Demand) (drop []uint32, load *wire.Load) {
 	next := &wire.Load{}
 	seconds := 0.0
 	for len(next.Weights) < aheadPieces && seconds < aheadSeconds {
-		if target, ok := d.memory.Target(); len(next.Weights) > 0 && (!ok || d.model(target).Info.Name != next.Model) {
+		if target, ok := d.memory.Target(); len(next.Weights) > 0 && (!ok || d.modelByNumber(target).Info.Name != next.Model) {
 			break
 		}
 		a, ok := d.memory.Next(asked())
 		if !ok {
 			break
 		}
-		m := d.model(a.Model)
+		m := d.modelByNumber(a.Model)
 		next.Model, d.loadFor = m.Info.Name, m
 		next.Weights = append(next.Weights, uint32(a.Load))
-		seconds += float64(d.Info.Weights[a.Load].Bytes) / d.rate()
-		drop = append(drop, d.dropped(a.Evict)...)
+		seconds += float64(d.Info.Weights[a.Load].Bytes) / d.loadRate()
+		drop = append(drop, d.markDropped(a.Evict)...)
 	}
 	if len(next.Weights) == 0 {
 		return drop, nil
@@ -39,13 +39,13 @@ func (d *Loader) Next(asked func() []Demand) (drop []uint32, load *wire.Load) {
 	return drop, next
 }
 
-// model is the one of a number.
-func (d *Loader) model(n ModelID) *Model {
+// modelByNumber is the one of a number.
+func (d *Loader) modelByNumber(n ModelID) *Model {
 	return d.models[slices.IndexFunc(d.models, func(m *Model) bool { return m.number == n })]
 }
 
-// dropped notes that pieces are not there any more.
-func (d *Loader) dropped(chunks []Chunk) (pieces []uint32) {
+// markDropped notes that pieces are not there any more.
+func (d *Loader) markDropped(chunks []Chunk) (pieces []uint32) {
 	for _, c := range chunks {
 		pieces = append(pieces, uint32(c))
 		for _, m := range d.users[c] {
@@ -72,7 +72,7 @@ func (d *Loader) Answer(now time.Duration, a *wire.Loaded) (failed *Model, news 
 		if m != nil {
 			m.stats.LoadedBytes += d.Info.Weights[w].Bytes
 		}
-		d.came(now, w)
+		d.markLoaded(now, w)
 	}
 	for _, w := range load.Weights[count:] {
 		d.memory.Failed(Chunk(w))
@@ -80,12 +80,12 @@ func (d *Loader) Answer(now time.Duration, a *wire.Loaded) (failed *Model, news 
 	if m == nil || m.ready || a.Err == nil && count == len(load.Weights) {
 		return nil, true
 	}
-	m.fail(now, a.Err)
+	m.recordFailure(now, a.Err)
 	return m, true
 }
 
-// came notes that a piece has been loaded.
-func (d *Loader) came(now time.Duration, w uint32) {
+// markLoaded notes that a piece has been loaded.
+func (d *Loader) markLoaded(now time.Duration, w uint32) {
 	if !d.memory.Loaded(Chunk(w)) {
 		d.stray = append(d.stray, w)
 		return
@@ -101,13 +101,13 @@ func (d *Loader) came(now time.Duration, w uint32) {
 	}
 }
 
-// fail notes that a model could not be loaded, so that it is not tried again for a while.
-func (m *Model) fail(now time.Duration, err *engine.Error) {
+// recordFailure notes that a model could not be loaded, so that it is not tried again for a while.
+func (m *Model) recordFailure(now time.Duration, err *engine.Error) {
 	reason := "its weights could not be loaded"
 	if err != nil {
 		reason = err.Message
 	}
 	wait := min(max(2*m.failure.wait, shortestWait), longestWait)
 	m.failure = failure{reason: reason, until: now + wait, wait: wait}
-	m.suspend(true)
+	m.setSuspended(true)
 }

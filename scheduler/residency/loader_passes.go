@@ -25,7 +25,7 @@ func (d *Loader) Begin(m *Model, unused bool, asked func() []Demand) (drop []uin
 		return nil, false
 	}
 	d.area += area
-	return d.dropped(evict), true
+	return d.markDropped(evict), true
 }
 
 // End gives back what Begin took. The passes that are left work in so many bytes at most.
@@ -34,9 +34,9 @@ func (d *Loader) End(m *Model, work uint64) {
 	d.area = work
 }
 
-// beside says what the weights and work areas of a model, of those to be kept and of those with promised deadlines take
+// needBesideKept says what the weights and work areas of a model, of those to be kept and of those with promised deadlines take
 // together, and whether there is so much.
-func (m *Model) beside(now time.Duration) (need uint64, fits bool) {
+func (m *Model) needBesideKept(now time.Duration) (need uint64, fits bool) {
 	d := m.device
 	counted := make(map[uint32]bool, len(m.Info.Weights))
 	work := uint64(0)
@@ -58,18 +58,18 @@ func (m *Model) beside(now time.Duration) (need uint64, fits bool) {
 
 // Crowded says why a model finds no room beside those to be kept and those with promised deadlines; nil if it does.
 func (m *Model) Crowded(now time.Duration) error {
-	need, fits := m.beside(now)
+	need, fits := m.needBesideKept(now)
 	if fits {
 		return nil
 	}
 	return fmt.Errorf("model %q and others with promised deadlines would take %s, %s has %s",
-		m.Info.Name, size(int64(need)), m.device.Name, size(int64(m.device.Info.Memory)))
+		m.Info.Name, formatGB(int64(need)), m.device.Name, formatGB(int64(m.device.Info.Memory)))
 }
 
 // Stuck notes since when a model for which jobs may wait has no room beside those with promised deadlines, and says why
 // after some time.
 func (m *Model) Stuck(now time.Duration, waits bool, after time.Duration) *engine.Error {
-	need, fits := m.beside(now)
+	need, fits := m.needBesideKept(now)
 	if fits || !waits {
 		m.stuck = 0
 		return nil
@@ -81,5 +81,5 @@ func (m *Model) Stuck(now time.Duration, waits bool, after time.Duration) *engin
 		return nil
 	}
 	return engine.Errorf(engine.CodeUnavailable, "model %q and those with promised deadlines need %s, %s has %s: it has had no room for %v",
-		m.Info.Name, size(int64(need)), m.device.Name, size(int64(m.device.Info.Memory)), now-m.stuck)
+		m.Info.Name, formatGB(int64(need)), m.device.Name, formatGB(int64(m.device.Info.Memory)), now-m.stuck)
 }

@@ -16,7 +16,7 @@ func (d *Loader) Tell(info *wire.ExecutorInfo) (known int) {
 		capacity = int64(min(info.Memory, unbounded))
 	}
 	d.memory.SetCapacity(capacity)
-	d.memory.SetRate(d.rate())
+	d.memory.SetRate(d.loadRate())
 	for i, w := range before {
 		if i < len(info.Weights) && info.Weights[i].Bytes != w.Bytes {
 			d.memory.Resize(Chunk(i), int64(min(info.Weights[i].Bytes, unbounded)))
@@ -49,16 +49,16 @@ func (d *Loader) forget(n ModelID) {
 // Add tells the memory of a model. What is resident of it counts as loaded.
 func (d *Loader) Add(m *Model) {
 	d.models = append(d.models, m)
-	d.register(m)
+	d.registerModel(m)
 }
 
-func (d *Loader) register(m *Model) {
+func (d *Loader) registerModel(m *Model) {
 	m.number = ModelID(d.numbers)
 	d.numbers++
 	if m.failure.always {
 		return
 	}
-	spec := Spec{Area: int64(min(m.Info.Work, unbounded)), Rate: d.rate(), Keep: m.Kept()}
+	spec := Spec{Area: int64(min(m.Info.Work, unbounded)), Rate: d.loadRate(), Keep: m.Kept()}
 	for _, w := range m.Info.Weights {
 		if int(w) >= len(d.Info.Weights) {
 			m.Condemn("it has weights at position %d, the executor has %d", w, len(d.Info.Weights))
@@ -82,8 +82,8 @@ func (d *Loader) register(m *Model) {
 // Renew tells the memory of other weights of a model, which may have so many passes.
 func (d *Loader) Renew(m *Model, passes int) {
 	old := m.number
-	d.leave(m)
-	d.register(m)
+	d.detachModel(m)
+	d.registerModel(m)
 	if m.failure.always {
 		m.number = old // its passes end
 		return
@@ -100,16 +100,16 @@ func (d *Loader) Remove(m *Model) {
 	if d.loadFor == m {
 		d.loadFor = nil
 	}
-	d.models, d.loaded = without(d.models, m), without(d.loaded, m)
-	d.leave(m)
+	d.models, d.loaded = withoutModel(d.models, m), withoutModel(d.loaded, m)
+	d.detachModel(m)
 }
 
-// leave takes a model from those that use and keep pieces.
-func (d *Loader) leave(m *Model) {
+// detachModel takes a model from those that use and keep pieces.
+func (d *Loader) detachModel(m *Model) {
 	for i := range d.users {
-		d.users[i] = without(d.users[i], m)
+		d.users[i] = withoutModel(d.users[i], m)
 	}
-	d.keepers = without(d.keepers, m)
+	d.keepers = withoutModel(d.keepers, m)
 	_ = d.memory.SetKeep(m.number, false)
 }
 
@@ -126,7 +126,7 @@ func (d *Loader) tooLarge(m *Model, err error) string {
 		}
 	}
 	return fmt.Sprintf("model %q needs %s for its weights and a pass; the device has %s, of which %s are kept for others",
-		name, size(t.Needs), size(t.Capacity), size(t.Kept))
+		name, formatGB(t.Needs), formatGB(t.Capacity), formatGB(t.Kept))
 }
 
-func size(bytes int64) string { return fmt.Sprintf("%.2f GB", float64(bytes)/1e9) }
+func formatGB(bytes int64) string { return fmt.Sprintf("%.2f GB", float64(bytes)/1e9) }

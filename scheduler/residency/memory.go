@@ -70,10 +70,10 @@ type model struct {
 	kept  bool    // its demand stays
 }
 
-func (m *model) ready() bool { return m.lacks == 0 }
+func (m *model) isReady() bool { return m.lacks == 0 }
 
-// whole says whether all of it is resident or on its way.
-func (m *model) whole() bool { return m.gone == 0 }
+// isWhole says whether all of it is resident or on its way.
+func (m *model) isWhole() bool { return m.gone == 0 }
 
 // seconds is how long it takes to load so many bytes of it.
 func (m *model) seconds(bytes int64) float64 {
@@ -119,7 +119,7 @@ func NewMemory(capacity int64, ownTime bool) *Memory {
 // Unload evicts what of a model no other whole one uses, if it has no pass and is not kept, and returns
 // what is to be dropped.
 func (m *Memory) Unload(id ModelID) (drop []Chunk) {
-	x := m.model(id)
+	x := m.modelByID(id)
 	if x == nil || x.passes > 0 || x.keep {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (m *Memory) Unload(id ModelID) (drop []Chunk) {
 		m.target = nil
 	}
 	own := 0
-	if x.whole() {
+	if x.isWhole() {
 		own = 1
 	}
 	for _, c := range x.chunks {
@@ -136,7 +136,7 @@ func (m *Memory) Unload(id ModelID) (drop []Chunk) {
 		}
 	}
 	for _, c := range drop {
-		m.set(m.chunks[c], absent)
+		m.setChunkState(m.chunks[c], absent)
 	}
 	return drop
 }
@@ -147,7 +147,7 @@ func (m *Memory) Reset() {
 		if c == nil {
 			continue
 		}
-		m.set(c, absent)
+		m.setChunkState(c, absent)
 		c.begun = 0
 		if len(c.users) == 0 {
 			m.chunks[i] = nil
@@ -164,28 +164,28 @@ func (m *Memory) Reset() {
 // Loaded says that a chunk is on the device, by the last command or from before. If it is not wanted any more, as its
 // models have been removed meanwhile, it is to be dropped.
 func (m *Memory) Loaded(id Chunk) (wanted bool) {
-	c := m.chunk(id)
+	c := m.chunkByID(id)
 	if c == nil {
 		return false
 	}
-	m.land(c)
+	m.endFlight(c)
 	if len(c.users) == 0 {
-		m.set(c, absent)
+		m.setChunkState(c, absent)
 		m.chunks[id] = nil
 		return false
 	}
-	m.set(c, resident)
+	m.setChunkState(c, resident)
 	return true
 }
 
 // Failed says that a chunk could not be loaded. Its model is tried again as long as its demand has work.
 func (m *Memory) Failed(id Chunk) {
-	c := m.chunk(id)
+	c := m.chunkByID(id)
 	if c == nil || c.state != loading {
 		return
 	}
-	m.land(c)
-	m.set(c, absent)
+	m.endFlight(c)
+	m.setChunkState(c, absent)
 	if m.target != nil && slices.Contains(m.target.chunks, c) {
 		m.target = nil
 	}
@@ -194,8 +194,8 @@ func (m *Memory) Failed(id Chunk) {
 	}
 }
 
-// land takes a chunk off those on their way.
-func (m *Memory) land(c *chunk) {
+// endFlight takes a chunk off those on their way.
+func (m *Memory) endFlight(c *chunk) {
 	m.flights = slices.DeleteFunc(m.flights, func(f flight) bool { return f.chunk == c })
 }
 
@@ -209,7 +209,7 @@ func (m *Memory) Load(id ModelID) float64 {
 }
 
 // Ready says whether a model is wholly resident.
-func (m *Memory) Ready(id ModelID) bool { return m.models[id].ready() }
+func (m *Memory) Ready(id ModelID) bool { return m.models[id].isReady() }
 
 // Target is the model that is being loaded.
 func (m *Memory) Target() (id ModelID, ok bool) {
@@ -222,24 +222,24 @@ func (m *Memory) Target() (id ModelID, ok bool) {
 // Used is the bytes of all weights that are resident or on their way, and of the work areas of passes.
 func (m *Memory) Used() int64 { return m.weights + m.areas }
 
-func (m *Memory) free() int64 { return m.capacity - m.Used() }
+func (m *Memory) freeBytes() int64 { return m.capacity - m.Used() }
 
-func (m *Memory) model(id ModelID) *model {
+func (m *Memory) modelByID(id ModelID) *model {
 	if id < 0 || int(id) >= len(m.models) {
 		return nil
 	}
 	return m.models[id]
 }
 
-func (m *Memory) chunk(id Chunk) *chunk {
+func (m *Memory) chunkByID(id Chunk) *chunk {
 	if id < 0 || int(id) >= len(m.chunks) {
 		return nil
 	}
 	return m.chunks[id]
 }
 
-// set moves a chunk to another state.
-func (m *Memory) set(c *chunk, to state) {
+// setChunkState moves a chunk to another state.
+func (m *Memory) setChunkState(c *chunk, to state) {
 	if c.state == to {
 		return
 	}
@@ -267,7 +267,7 @@ func (m *Memory) set(c *chunk, to state) {
 
 // moved follows a chunk of a model to another state.
 func (m *model) moved(bytes int64, from, to state) {
-	was := m.whole()
+	was := m.isWhole()
 	switch {
 	case from == absent:
 		m.gone--
@@ -284,16 +284,16 @@ func (m *model) moved(bytes int64, from, to state) {
 		m.lacks--
 		m.missing -= bytes
 	}
-	switch is := m.whole(); {
+	switch is := m.isWhole(); {
 	case is && !was:
-		m.settle(1)
+		m.adjustWholeCounts(1)
 	case was && !is:
-		m.settle(-1)
+		m.adjustWholeCounts(-1)
 	}
 }
 
-// settle counts a model in its chunks as whole, or no more.
-func (m *model) settle(by int) {
+// adjustWholeCounts counts a model in its chunks as whole, or no more.
+func (m *model) adjustWholeCounts(by int) {
 	for _, c := range m.chunks {
 		c.whole += by
 	}

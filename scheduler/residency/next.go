@@ -30,107 +30,107 @@ type Action struct {
 // It is to be asked when the channel is free and something has changed, before the device picks its next pass. If loads
 // take the device's own time it is asked when the device is free, and the device waits for the load.
 func (m *Memory) Next(demands []Demand) (a Action, ok bool) {
-	if !m.wanting(demands) {
+	if !m.lacksWantedModel(demands) {
 		m.target = nil
 		return Action{}, false
 	}
-	m.weigh(demands)
+	m.weighDemands(demands)
 	if t := m.target; t != nil && (t.gone == 0 || t.round != m.round && !t.keep) {
 		m.target = nil
 	}
-	if m.target == nil || !m.feasible(m.target) || !m.target.kept && m.promised(demands) {
-		m.target = m.choose(demands)
+	if m.target == nil || !m.isFeasible(m.target) || !m.target.kept && m.lacksKeptModel(demands) {
+		m.target = m.chooseModel(demands)
 	}
-	if m.target == nil || m.ownTime && m.outrun(demands, m.target.bar()) {
+	if m.target == nil || m.ownTime && m.isOutrun(demands, m.target.victimBar()) {
 		return Action{}, false
 	}
-	return m.proceed(m.target)
+	return m.loadNextChunk(m.target)
 }
 
-// promised says whether anything of a kept demand's model is absent.
-func (m *Memory) promised(demands []Demand) bool {
+// lacksKeptModel says whether anything of a kept demand's model is absent.
+func (m *Memory) lacksKeptModel(demands []Demand) bool {
 	return slices.ContainsFunc(demands, func(l Demand) bool {
-		x := m.model(l.Model)
+		x := m.modelByID(l.Model)
 		return l.Kept && x != nil && x.gone > 0
 	})
 }
 
-// outrun says whether a demand that could run has a smaller key.
-func (m *Memory) outrun(demands []Demand, bar float64) bool {
+// isOutrun says whether a demand that could run has a smaller key.
+func (m *Memory) isOutrun(demands []Demand, bar float64) bool {
 	return slices.ContainsFunc(demands, func(l Demand) bool {
-		x := m.model(l.Model)
-		return !l.Idle && x != nil && x.ready() && x.key < bar
+		x := m.modelByID(l.Model)
+		return !l.Idle && x != nil && x.isReady() && x.key < bar
 	})
 }
 
-// wanting says whether anything of a demand's model, or of one to keep, is absent.
-func (m *Memory) wanting(demands []Demand) bool {
+// lacksWantedModel says whether anything of a demand's model, or of one to keep, is absent.
+func (m *Memory) lacksWantedModel(demands []Demand) bool {
 	for _, l := range demands {
-		if x := m.model(l.Model); x != nil && x.gone > 0 {
+		if x := m.modelByID(l.Model); x != nil && x.gone > 0 {
 			return true
 		}
 	}
 	return slices.ContainsFunc(m.keepers, func(x *model) bool { return x.gone > 0 })
 }
 
-// weigh sets the keys of models and chunks for a decision, those of what is whole first: only these have a say in
+// weighDemands sets the keys of models and chunks for a decision, those of what is whole first: only these have a say in
 // what becomes of chunks.
-func (m *Memory) weigh(demands []Demand) {
+func (m *Memory) weighDemands(demands []Demand) {
 	m.round++
 	m.waiting = m.waiting[:0]
 	for _, x := range m.keepers {
 		x.round, x.key, x.kept = m.round, math.MaxFloat64, false
 	}
 	for _, l := range demands {
-		x := m.model(l.Model)
+		x := m.modelByID(l.Model)
 		if x == nil {
 			continue
 		}
 		x.round, x.key, x.kept = m.round, math.MaxFloat64, l.Kept
-		if x.whole() {
-			x.key = l.key(x.seconds(x.missing), 0)
+		if x.isWhole() {
+			x.key = l.workKey(x.seconds(x.missing), 0)
 			m.waiting = append(m.waiting, x)
-			m.speak(x)
+			m.weighChunks(x)
 		}
 	}
-	m.gather()
+	m.gatherVictims()
 	for _, l := range demands {
-		if x := m.model(l.Model); x != nil && !x.whole() {
-			x.key = l.key(x.seconds(x.missing), x.seconds(m.loss(x)))
+		if x := m.modelByID(l.Model); x != nil && !x.isWhole() {
+			x.key = l.workKey(x.seconds(x.missing), x.seconds(m.lossBytes(x)))
 		}
 	}
 }
 
-// key is that of its work; of a kept demand without any it is greater than all others.
-func (l Demand) key(load, back float64) float64 {
+// workKey is that of its work; of a kept demand without any it is greater than all others.
+func (l Demand) workKey(load, back float64) float64 {
 	if l.Work == nil {
 		return math.MaxFloat64
 	}
 	return l.Work.Key(load, back)
 }
 
-// loss is the bytes that demands would lose for a model to be loaded.
-func (m *Memory) loss(x *model) int64 {
+// lossBytes is the bytes that demands would lose for a model to be loaded.
+func (m *Memory) lossBytes(x *model) int64 {
 	return min(x.absent, max(0, x.absent+x.area-(m.capacity-m.weights)-m.unused))
 }
 
-// speak gives a model a say in what becomes of its chunks.
-func (m *Memory) speak(x *model) {
+// weighChunks gives a model a say in what becomes of its chunks.
+func (m *Memory) weighChunks(x *model) {
 	for _, c := range x.chunks {
 		if c.round != m.round {
 			c.round, c.key, c.fixed = m.round, math.Inf(1), false
 		}
-		if x.whole() {
+		if x.isWhole() {
 			c.key = min(c.key, x.key)
 		}
 		c.fixed = c.fixed || x.kept
 	}
 }
 
-// hold keeps a model's chunks out of a decision.
-func (m *Memory) hold(x *model) {
+// holdChunks keeps a model's chunks out of a decision.
+func (m *Memory) holdChunks(x *model) {
 	x.kept = true
-	m.speak(x)
+	m.weighChunks(x)
 }
 
 // victim is a resident chunk that may make room.
@@ -140,8 +140,8 @@ type victim struct {
 	sum   int64   // of its bytes and of those before it
 }
 
-// gather lists the victims, those that go first at the beginning.
-func (m *Memory) gather() {
+// gatherVictims lists the victims, those that go first at the beginning.
+func (m *Memory) gatherVictims() {
 	m.victims = m.victims[:0]
 	for _, c := range m.resident {
 		v := victim{chunk: c, key: math.Inf(1)}
@@ -179,16 +179,16 @@ func (v victim) compare(w victim) int {
 	return cmp.Compare(w.chunk.id, v.chunk.id)
 }
 
-// bar is the key that a chunk's must exceed to make room for a model.
-func (x *model) bar() float64 {
+// victimBar is the key that a chunk's must exceed to make room for a model.
+func (x *model) victimBar() float64 {
 	if x.kept {
 		return math.Inf(-1)
 	}
 	return x.key
 }
 
-// below returns how many victims have greater keys than the bar.
-func (m *Memory) below(bar float64) int {
+// countVictimsAbove returns how many victims have greater keys than the bar.
+func (m *Memory) countVictimsAbove(bar float64) int {
 	from, to := 0, len(m.victims)
 	for from < to {
 		if mid := (from + to) / 2; m.victims[mid].key > bar {
@@ -200,26 +200,26 @@ func (m *Memory) below(bar float64) int {
 	return from
 }
 
-// feasible says whether a model can be loaded and run once the passes of now have ended, if only what has greater
+// isFeasible says whether a model can be loaded and run once the passes of now have ended, if only what has greater
 // keys makes room, and the pass of any better demand that is there has room too.
-func (m *Memory) feasible(x *model) bool {
+func (m *Memory) isFeasible(x *model) bool {
 	room := m.capacity - m.weights
-	if n := m.below(x.bar()); n > 0 {
+	if n := m.countVictimsAbove(x.victimBar()); n > 0 {
 		room += m.victims[n-1].sum
 	}
 	if x.absent+x.area > room {
 		return false
 	}
 	for _, c := range x.chunks { // its own are no victims
-		if m.mayGo(c, x.bar()) {
+		if m.mayGo(c, x.victimBar()) {
 			room -= c.bytes
 		}
 	}
-	return x.absent+max(x.area, m.better(x.bar())) <= room
+	return x.absent+max(x.area, m.largestBetterArea(x.victimBar())) <= room
 }
 
-// better is the largest work area of the demands that are ready and have a smaller key.
-func (m *Memory) better(bar float64) (area int64) {
+// largestBetterArea is the largest work area of the demands that are ready and have a smaller key.
+func (m *Memory) largestBetterArea(bar float64) (area int64) {
 	for _, x := range m.waiting {
 		if x.key < bar {
 			area = max(area, x.area)
@@ -236,39 +236,39 @@ func (m *Memory) mayGo(c *chunk, bar float64) bool {
 	return c.round != m.round || !c.fixed && c.key > bar
 }
 
-// choose returns the model to load: of the demands that can be, the kept ones first, then the least key; nil for none.
-func (m *Memory) choose(demands []Demand) *model {
+// chooseModel returns the model to load: of the demands that can be, the kept ones first, then the least key; nil for none.
+func (m *Memory) chooseModel(demands []Demand) *model {
 	var best *model
 	for _, l := range demands {
-		if x := m.model(l.Model); x != nil && x.gone > 0 && x.sooner(best) && m.feasible(x) {
+		if x := m.modelByID(l.Model); x != nil && x.gone > 0 && x.isSooner(best) && m.isFeasible(x) {
 			best = x
 		}
 	}
 	for _, x := range m.keepers {
-		if x.gone > 0 && x.sooner(best) && m.feasible(x) {
+		if x.gone > 0 && x.isSooner(best) && m.isFeasible(x) {
 			best = x
 		}
 	}
 	return best
 }
 
-// sooner says whether a model is to be loaded before another, if there is one.
-func (x *model) sooner(other *model) bool {
+// isSooner says whether a model is to be loaded before another, if there is one.
+func (x *model) isSooner(other *model) bool {
 	if other == nil || x.kept != other.kept {
 		return other == nil || x.kept
 	}
 	return x.key < other.key
 }
 
-// proceed loads the next chunk of a model, if what must go for it is not held by a pass.
-func (m *Memory) proceed(x *model) (a Action, ok bool) {
+// loadNextChunk loads the next chunk of a model, if what must go for it is not held by a pass.
+func (m *Memory) loadNextChunk(x *model) (a Action, ok bool) {
 	i := slices.IndexFunc(x.chunks, func(c *chunk) bool { return c.state == absent })
 	c := x.chunks[i]
-	evict, ok := m.makeRoom(c.bytes+max(0, m.better(x.bar())-m.areas), x, x.bar())
+	evict, ok := m.makeRoom(c.bytes+max(0, m.largestBetterArea(x.victimBar())-m.areas), x, x.victimBar())
 	if !ok {
 		return Action{}, false
 	}
-	m.set(c, loading)
+	m.setChunkState(c, loading)
 	m.flights = append(m.flights, flight{c, x})
 	if x.gone == 0 {
 		m.target = nil
@@ -279,24 +279,24 @@ func (m *Memory) proceed(x *model) (a Action, ok bool) {
 // makeRoom evicts so much, of what has greater keys than the bar and is used neither by a pass nor by a model, that
 // bytes are free. If that cannot be it evicts nothing.
 func (m *Memory) makeRoom(bytes int64, by *model, bar float64) (evict []Chunk, ok bool) {
-	out, ok := m.room(bytes, by, bar)
+	out, ok := m.chunksToEvict(bytes, by, bar)
 	for _, c := range out {
 		evict = append(evict, c.id)
-		m.set(c, absent)
+		m.setChunkState(c, absent)
 	}
 	return evict, ok
 }
 
-// room is what makeRoom evicts.
-func (m *Memory) room(bytes int64, by *model, bar float64) (out []*chunk, ok bool) {
-	need := bytes - m.free()
+// chunksToEvict is what makeRoom evicts.
+func (m *Memory) chunksToEvict(bytes int64, by *model, bar float64) (out []*chunk, ok bool) {
+	need := bytes - m.freeBytes()
 	if need <= 0 {
 		return nil, true
 	}
 	for _, c := range by.chunks {
 		c.own = m.round
 	}
-	for _, v := range m.victims[:m.below(bar)] {
+	for _, v := range m.victims[:m.countVictimsAbove(bar)] {
 		if c := v.chunk; c.begun == 0 && c.own != m.round {
 			out = append(out, c)
 			need -= c.bytes
@@ -334,8 +334,8 @@ func (m *Memory) Begin(id ModelID, area int64, demands []Demand) (evict []Chunk,
 // BeginUnused is Begin of a pass that does not count as a use: what was used longest ago goes first.
 func (m *Memory) BeginUnused(id ModelID, area int64, demands []Demand) (evict []Chunk, ok bool) {
 	x := m.models[id]
-	if m.free() < area {
-		m.survey(demands)
+	if m.freeBytes() < area {
+		m.surveyVictims(demands)
 		if evict, ok = m.makeRoom(area, x, math.Inf(-1)); !ok {
 			return nil, false
 		}
@@ -350,27 +350,27 @@ func (m *Memory) BeginUnused(id ModelID, area int64, demands []Demand) (evict []
 
 // Displaces says how many seconds it takes to load again what Begin would evict; ok is false where it would find no room.
 func (m *Memory) Displaces(id ModelID, area int64, demands []Demand) (seconds float64, ok bool) {
-	if m.free() >= area {
+	if m.freeBytes() >= area {
 		return 0, true
 	}
-	m.survey(demands)
-	out, ok := m.room(area, m.models[id], math.Inf(-1))
+	m.surveyVictims(demands)
+	out, ok := m.chunksToEvict(area, m.models[id], math.Inf(-1))
 	for _, c := range out {
 		seconds += c.users[0].seconds(c.bytes)
 	}
 	return seconds, ok
 }
 
-// survey lists the victims of a work area: all but those of models that are being loaded.
-func (m *Memory) survey(demands []Demand) {
-	m.weigh(demands)
+// surveyVictims lists the victims of a work area: all but those of models that are being loaded.
+func (m *Memory) surveyVictims(demands []Demand) {
+	m.weighDemands(demands)
 	if m.target != nil {
-		m.hold(m.target)
+		m.holdChunks(m.target)
 	}
 	for _, f := range m.flights {
-		m.hold(f.model)
+		m.holdChunks(f.model)
 	}
-	m.gather()
+	m.gatherVictims()
 }
 
 // End gives back what Begin has reserved.

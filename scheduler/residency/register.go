@@ -22,39 +22,39 @@ func (e *TooLarge) Error() string {
 // one that cannot be run even alone beside those that are always kept, and for one to keep beside which some other
 // could no longer be run.
 func (m *Memory) Register(id ModelID, s Spec) error {
-	if id < 0 || m.model(id) != nil {
+	if id < 0 || m.modelByID(id) != nil {
 		return fmt.Errorf("residency: model %d is negative or registered already", id)
 	}
 	if s.Area < 0 || s.Rate <= 0 && len(s.Chunks) > 0 {
 		return fmt.Errorf("residency: model %d has a work area of %d bytes and is loaded at %g bytes/s", id, s.Area, s.Rate)
 	}
 	for _, p := range s.Chunks {
-		if c := m.chunk(p.Chunk); p.Chunk < 0 || p.Bytes < 0 || c != nil && c.bytes != p.Bytes {
+		if c := m.chunkByID(p.Chunk); p.Chunk < 0 || p.Bytes < 0 || c != nil && c.bytes != p.Bytes {
 			return fmt.Errorf("residency: chunk %d of model %d has %d bytes, which is no size of it", p.Chunk, id, p.Bytes)
 		}
 	}
 	x := &model{id: id, area: s.Area, rate: s.Rate, keep: s.Keep}
 	for _, p := range s.Chunks {
-		m.join(x, p)
+		m.addChunk(x, p)
 	}
-	m.models = grown(m.models, int(id))
+	m.models = growToIndex(m.models, int(id))
 	m.models[id] = x
 	if x.keep {
 		m.keepers = append(m.keepers, x)
 	}
-	if x.whole() {
-		x.settle(1)
+	if x.isWhole() {
+		x.adjustWholeCounts(1)
 	}
-	if err := m.fits(x); err != nil {
+	if err := m.checkFits(x); err != nil {
 		m.Remove(id)
 		return err
 	}
 	return nil
 }
 
-// join makes a chunk one of a model's.
-func (m *Memory) join(x *model, p SizedChunk) {
-	m.chunks = grown(m.chunks, int(p.Chunk))
+// addChunk makes a chunk one of a model's.
+func (m *Memory) addChunk(x *model, p SizedChunk) {
+	m.chunks = growToIndex(m.chunks, int(p.Chunk))
 	c := m.chunks[p.Chunk]
 	if c == nil {
 		c = &chunk{id: p.Chunk, bytes: p.Bytes}
@@ -82,8 +82,8 @@ func (m *Memory) join(x *model, p SizedChunk) {
 	}
 }
 
-// fits says whether a new model can be run alone, and if it is to be kept, every other one beside it.
-func (m *Memory) fits(x *model) error {
+// checkFits says whether a new model can be run alone, and if it is to be kept, every other one beside it.
+func (m *Memory) checkFits(x *model) error {
 	for _, y := range m.models {
 		if y == nil || y != x && !x.keep {
 			continue
@@ -103,12 +103,12 @@ func (m *Memory) fits(x *model) error {
 
 // Remove forgets a model that has no pass, and returns the chunks that are to be dropped, as no other has them.
 func (m *Memory) Remove(id ModelID) (drop []Chunk) {
-	x := m.model(id)
+	x := m.modelByID(id)
 	if x == nil {
 		return nil
 	}
-	if x.whole() {
-		x.settle(-1)
+	if x.isWhole() {
+		x.adjustWholeCounts(-1)
 	}
 	m.models[id] = nil
 	if m.target == x {
@@ -127,7 +127,7 @@ func (m *Memory) Remove(id ModelID) (drop []Chunk) {
 			continue
 		}
 		if c.state == resident {
-			m.set(c, absent)
+			m.setChunkState(c, absent)
 			drop = append(drop, c.id)
 		}
 		if c.state == absent {
@@ -137,8 +137,8 @@ func (m *Memory) Remove(id ModelID) (drop []Chunk) {
 	return drop
 }
 
-// grown returns a slice that has an element at index i.
-func grown[T any](s []*T, i int) []*T {
+// growToIndex returns a slice that has an element at index i.
+func growToIndex[T any](s []*T, i int) []*T {
 	if i < len(s) {
 		return s
 	}

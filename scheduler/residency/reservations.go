@@ -56,8 +56,8 @@ type stream struct {
 	gaps     []float64 // between the last ones
 }
 
-// period is the seconds between frames.
-func (s *stream) period() float64 {
+// framePeriod is the seconds between frames.
+func (s *stream) framePeriod() float64 {
 	if len(s.gaps) < settledGaps {
 		return s.Deadline
 	}
@@ -68,11 +68,11 @@ func (s *stream) period() float64 {
 	return sum / float64(len(s.gaps))
 }
 
-func (s *stream) use() float64 { return s.Cost / max(s.period(), 1e-9) }
+func (s *stream) use() float64 { return s.Cost / max(s.framePeriod(), 1e-9) }
 
-// peak is the use while there is a frame to compute: each frame has until its deadline, even if the next one comes later.
-func (s *stream) peak() float64 {
-	return s.Cost / max(min(s.period(), s.Deadline), 1e-9)
+// peakUse is the use while there is a frame to compute: each frame has until its deadline, even if the next one comes later.
+func (s *stream) peakUse() float64 {
+	return s.Cost / max(min(s.framePeriod(), s.Deadline), 1e-9)
 }
 
 // Reservations is the streams of one device. The zero value is one without any.
@@ -90,14 +90,14 @@ type Reservations struct {
 // cost / min(period, deadline) is at most 1 - Spare, or 1 for a stream that was admitted before; and the sum of
 // cost / period is at most MostUse, as costs vary.
 func (l *Reservations) Admit(now float64, name string, f Reservation, block float64) *ReservationRefusal {
-	l.prune(now)
-	s := l.heard(now, name, f)
+	l.pruneStreams(now)
+	s := l.recordFrame(now, name, f)
 	r := ReservationRefusal{}
 	shortest := f.Deadline
 	before := l.before(s)
 	for _, t := range before {
 		r.Use += t.use()
-		r.Peak += t.peak()
+		r.Peak += t.peakUse()
 		shortest = min(shortest, t.Deadline)
 	}
 	for _, t := range before {
@@ -133,10 +133,10 @@ func (l *Reservations) before(s *stream) (list []*stream) {
 	return append(list, s)
 }
 
-// heard notes that a stream has sent a frame. One that is not admitted goes behind all others of its priority.
-func (l *Reservations) heard(now float64, name string, f Reservation) *stream {
+// recordFrame notes that a stream has sent a frame. One that is not admitted goes behind all others of its priority.
+func (l *Reservations) recordFrame(now float64, name string, f Reservation) *stream {
 	s := &stream{name: name, Reservation: f, last: now}
-	if i := l.find(name); i >= 0 {
+	if i := l.findStream(name); i >= 0 {
 		s = l.streams[i]
 		s.gaps = append(s.gaps, now-s.last)
 		s.gaps = s.gaps[max(0, len(s.gaps)-gaps):]
@@ -157,19 +157,19 @@ func (l *Reservations) heard(now float64, name string, f Reservation) *stream {
 
 // Holds says whether a stream is admitted.
 func (l *Reservations) Holds(name string) bool {
-	i := l.find(name)
+	i := l.findStream(name)
 	return i >= 0 && l.streams[i].admitted
 }
 
 // Needs says whether an admitted stream is for a model.
 func (l *Reservations) Needs(now float64, model string) bool {
-	l.prune(now)
+	l.pruneStreams(now)
 	return slices.ContainsFunc(l.streams, func(s *stream) bool { return s.admitted && s.Model == model })
 }
 
 // Models lists the models of admitted streams.
 func (l *Reservations) Models(now float64) (names []string) {
-	l.prune(now)
+	l.pruneStreams(now)
 	for _, s := range l.streams {
 		if s.admitted && !slices.Contains(names, s.Model) {
 			names = append(names, s.Model)
@@ -185,7 +185,7 @@ func (l *Reservations) Forget(model string) {
 
 // Use is the share of the device that is promised.
 func (l *Reservations) Use(now float64) float64 {
-	l.prune(now)
+	l.pruneStreams(now)
 	sum := 0.0
 	for _, s := range l.streams {
 		if s.admitted {
@@ -195,13 +195,13 @@ func (l *Reservations) Use(now float64) float64 {
 	return sum
 }
 
-func (l *Reservations) find(name string) int {
+func (l *Reservations) findStream(name string) int {
 	return slices.IndexFunc(l.streams, func(s *stream) bool { return s.name == name })
 }
 
-// prune forgets streams that are over.
-func (l *Reservations) prune(now float64) {
+// pruneStreams forgets streams that are over.
+func (l *Reservations) pruneStreams(now float64) {
 	l.streams = slices.DeleteFunc(l.streams, func(s *stream) bool {
-		return now-s.last > max(quietest, quietPeriods*s.period())
+		return now-s.last > max(quietest, quietPeriods*s.framePeriod())
 	})
 }

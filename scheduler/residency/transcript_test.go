@@ -194,7 +194,7 @@ func (s *script) evict(said string, evict []Chunk) string {
 func (s *script) ready() string {
 	names := make([]string, 0, len(s.models))
 	for id := range ModelID(len(s.models)) {
-		if s.m.model(id) != nil && s.m.Ready(id) {
+		if s.m.modelByID(id) != nil && s.m.Ready(id) {
 			names = append(names, s.model(id))
 		}
 	}

@@ -36,9 +36,9 @@ func (c Cost) Pass(items []Item) time.Duration {
 	return max(1, time.Duration(seconds*1e9))
 }
 
-// copying is what a pass takes that computes for some time and has to copy so many blocks: the saves
+// timeWithCopies is what a pass takes that computes for some time and has to copy so many blocks: the saves
 // come first, as its pages are to be written; the loads go on layer by layer beside what is computed.
-func (e Executor) copying(computing time.Duration, saves, loads int) time.Duration {
+func (e Executor) timeWithCopies(computing time.Duration, saves, loads int) time.Duration {
 	layers := time.Duration(max(e.Layers, 1))
 	load, compute := time.Duration(loads)*e.CopyBlock/layers, computing/layers
 	if loads == 0 {
@@ -69,7 +69,7 @@ const (
 	vocabSize = 1 << 20
 )
 
-func (e Executor) hello() *wire.Hello {
+func (e Executor) newHello() *wire.Hello {
 	model := wire.ModelInfo{
 		Name: modelName, Fingerprint: modelName, Cost: wire.Cost{Load: e.CopyBlock},
 		Tokens: &wire.TokenLimits{
@@ -78,12 +78,12 @@ func (e Executor) hello() *wire.Hello {
 		},
 	}
 	if e.Profiled {
-		model.Cost = e.Cost.profile()
+		model.Cost = e.Cost.wireCost()
 		model.Cost.Load = e.CopyBlock
 	}
 	info := &wire.ExecutorInfo{Device: "simulated", CanPause: e.Layers > 0, Models: []wire.ModelInfo{model}}
 	if len(e.Models) > 0 {
-		info = e.Host.info()
+		info = e.Host.executorInfo()
 	}
 	return &wire.Hello{Role: wire.RoleExecutor, Name: e.Name, Epoch: 1, Executor: info}
 }

@@ -32,14 +32,14 @@ type device struct {
 	lastFree time.Duration // when the last stage of a pipeline is free
 }
 
-// receive handles a message from the scheduler and puts the answers to come into the world's heap.
-func (d *device) receive(w *world, msg wire.Message) error {
+// receiveMessage handles a message from the scheduler and puts the answers to come into the world's heap.
+func (d *device) receiveMessage(w *world, msg wire.Message) error {
 	switch m := msg.(type) {
 	case *wire.Run:
-		return d.start(w, m)
+		return d.startPass(w, m)
 	case *wire.Pause:
 		if p := d.passes[m.Pass]; p != nil && !p.paused {
-			d.pause(w, p)
+			d.pausePass(w, p)
 		}
 	case *wire.Resume:
 		p := d.passes[m.Pass]
@@ -47,12 +47,12 @@ func (d *device) receive(w *world, msg wire.Message) error {
 			return fmt.Errorf("%s is told to resume pass %d, which is not paused", d.Name, m.Pass)
 		}
 		p.paused, p.since = false, w.now
-		p.pending = w.after(p.left, d, &wire.Done{Pass: m.Pass})
+		p.pending = w.scheduleAfter(p.left, d, &wire.Done{Pass: m.Pass})
 	case *wire.Load:
 		return d.load(w, m)
 	case *wire.Abort:
 		if p := d.passes[m.Pass]; p != nil {
-			p.cancel()
+			p.cancelPending()
 			delete(d.passes, m.Pass)
 			if p == d.nested {
 				d.nested = nil
@@ -62,23 +62,23 @@ func (d *device) receive(w *world, msg wire.Message) error {
 	return nil
 }
 
-func (d *device) start(w *world, run *wire.Run) error {
-	if p := d.running(); p != nil && !run.Nested {
+func (d *device) startPass(w *world, run *wire.Run) error {
+	if p := d.runningPass(); p != nil && !run.Nested {
 		return fmt.Errorf("%s is told to start pass %d while pass %d runs", d.Name, run.Pass, p.run.Pass)
 	}
-	items, frames, err := d.sizes(run)
+	items, frames, err := d.passSizes(run)
 	if err != nil {
 		return err
 	}
-	took := d.copying(d.Cost.Pass(items), len(run.Saves), len(run.Loads))
+	took := d.timeWithCopies(d.Cost.Pass(items), len(run.Saves), len(run.Loads))
 	p := &pass{run: run, step: took, layers: d.Layers, since: w.now}
-	if m := d.hosted(run); m != nil {
-		took, p.step = d.takes(m, items, frames)
+	if m := d.hostedModel(run); m != nil {
+		took, p.step = d.passDuration(m, items, frames)
 		p.layers = m.Layers
 	}
 	p.took, p.left = took, took
 	if run.Nested {
-		err := d.nest(w, p)
+		err := d.runNested(w, p)
 		d.passes[run.Pass] = p
 		return err
 	}
@@ -90,15 +90,15 @@ func (d *device) start(w *world, run *wire.Run) error {
 		d.lastFree = start + took
 		wait = start - w.now
 		for _, it := range run.Items {
-			w.delay(it.Job, d.lastFree)
+			w.delayAnswer(it.Job, d.lastFree)
 		}
 	}
-	p.pending = w.after(wait, d, &wire.Done{Pass: run.Pass})
+	p.pending = w.scheduleAfter(wait, d, &wire.Done{Pass: run.Pass})
 	return nil
 }
 
-// pause stops a pass at the end of its current layer; at the end of the last it is done.
-func (d *device) pause(w *world, p *pass) {
+// pausePass stops a pass at the end of its current layer; at the end of the last it is done.
+func (d *device) pausePass(w *world, p *pass) {
 	layer := p.took / time.Duration(max(p.layers, 1))
 	done := p.took - p.left + w.now - p.since
 	completed := (done + layer - 1) / layer
@@ -106,10 +106,10 @@ func (d *device) pause(w *world, p *pass) {
 	if layer == 0 || completed >= time.Duration(p.layers) {
 		return
 	}
-	p.cancel()
+	p.cancelPending()
 	p.paused = true
 	p.left = p.took - end
-	p.pending = w.after(end-done, d, &wire.Paused{Pass: p.run.Pass, Share: float64(completed) / float64(p.layers)})
+	p.pending = w.scheduleAfter(end-done, d, &wire.Paused{Pass: p.run.Pass, Share: float64(completed) / float64(p.layers)})
 	d.busy += end - done + w.now - p.since
 }
 
@@ -123,11 +123,11 @@ func (d *device) ended(w *world, done *wire.Done) {
 	}
 	done.Took = p.took
 	for _, it := range p.run.Items {
-		done.Items = append(done.Items, result(it))
+		done.Items = append(done.Items, itemResult(it))
 	}
 }
 
-func (p *pass) cancel() {
+func (p *pass) cancelPending() {
 	if p.pending != nil {
 		p.pending.msg = nil
 		p.pending = nil

@@ -36,15 +36,15 @@ type Host struct {
 	Noise    float64 // by how much a pass may take longer or shorter than its cost, as a share of it
 }
 
-// info is the host as it registers.
-func (h *Host) info() *wire.ExecutorInfo {
+// executorInfo is the host as it registers.
+func (h *Host) executorInfo() *wire.ExecutorInfo {
 	info := &wire.ExecutorInfo{Device: "simulated", CanPause: true, Nests: h.Nests, Aside: h.Aside, Memory: h.Memory, LoadRate: h.LoadRate}
 	for _, bytes := range h.Pieces {
 		info.Weights = append(info.Weights, wire.Weight{Bytes: bytes})
 	}
 	for _, m := range h.Models {
 		w := wire.ModelInfo{
-			Name: m.Name, Fingerprint: m.Name, Weights: m.Pieces, Work: m.Work, Keep: m.Keep, Step: m.Step, Cost: m.Cost.profile(),
+			Name: m.Name, Fingerprint: m.Name, Weights: m.Pieces, Work: m.Work, Keep: m.Keep, Step: m.Step, Cost: m.Cost.wireCost(),
 		}
 		if m.Frames > 0 {
 			w.Tensors = &wire.TensorLimits{MaxPassItems: m.Frames, Backward: 1}
@@ -56,13 +56,13 @@ func (h *Host) info() *wire.ExecutorInfo {
 	return info
 }
 
-// profile is the cost as an executor tells it.
-func (c Cost) profile() wire.Cost {
+// wireCost is the cost as an executor tells it.
+func (c Cost) wireCost() wire.Cost {
 	return wire.Cost{Base: time.Duration(c.Base * 1e9), Unit: time.Duration(c.Token * 1e9), Pair: c.Pair}
 }
 
-// hosted is the model of a pass; nil on an executor of one.
-func (d *device) hosted(run *wire.Run) *Hosted {
+// hostedModel is the model of a pass; nil on an executor of one.
+func (d *device) hostedModel(run *wire.Run) *Hosted {
 	for i := range d.Models {
 		if d.Models[i].Name == run.Model {
 			return &d.Models[i]
@@ -71,8 +71,8 @@ func (d *device) hosted(run *wire.Run) *Hosted {
 	return nil
 }
 
-// sizes are what a pass computes, and how many steps it has.
-func (d *device) sizes(run *wire.Run) (items []Item, frames float64, err error) {
+// passSizes are what a pass computes, and how many steps it has.
+func (d *device) passSizes(run *wire.Run) (items []Item, frames float64, err error) {
 	for _, part := range run.Items {
 		switch it := part.Work.(type) {
 		case *wire.TokenItem:
@@ -87,8 +87,8 @@ func (d *device) sizes(run *wire.Run) (items []Item, frames float64, err error) 
 	return items, frames, nil
 }
 
-// takes is how long a pass of one of many models takes, and each of its steps.
-func (d *device) takes(m *Hosted, items []Item, frames float64) (whole, step time.Duration) {
+// passDuration is how long a pass of one of many models takes, and each of its steps.
+func (d *device) passDuration(m *Hosted, items []Item, frames float64) (whole, step time.Duration) {
 	rows := 0
 	for _, it := range items {
 		rows += it.Tokens - it.Cached
@@ -118,18 +118,18 @@ func (d *device) load(w *world, m *wire.Load) error {
 	}
 	took := time.Duration(float64(bytes) / d.LoadRate * 1e9)
 	d.loading = true
-	w.after(took, d, &wire.Loaded{Serial: m.Serial, Count: len(m.Weights), Took: took})
+	w.scheduleAfter(took, d, &wire.Loaded{Serial: m.Serial, Count: len(m.Weights), Took: took})
 	return nil
 }
 
-// nest runs a pass to its end at the next step of the running one, which then goes on.
-func (d *device) nest(w *world, p *pass) error {
-	outer := d.running()
+// runNested runs a pass to its end at the next step of the running one, which then goes on.
+func (d *device) runNested(w *world, p *pass) error {
+	outer := d.runningPass()
 	if d.nested != nil {
 		return fmt.Errorf("%s is told to nest pass %d while it runs pass %d so", d.Name, p.run.Pass, d.nested.run.Pass)
 	}
 	if outer == nil {
-		p.pending = w.after(p.took, d, &wire.Done{Pass: p.run.Pass})
+		p.pending = w.scheduleAfter(p.took, d, &wire.Done{Pass: p.run.Pass})
 		return nil
 	}
 	done := outer.took - outer.left + w.now - outer.since
@@ -139,20 +139,20 @@ func (d *device) nest(w *world, p *pass) error {
 	}
 	d.nested = p
 	p.since = w.now + wait
-	p.pending = w.after(wait+p.took, d, &wire.Done{Pass: p.run.Pass})
+	p.pending = w.scheduleAfter(wait+p.took, d, &wire.Done{Pass: p.run.Pass})
 	if outer.pending == nil || wait == outer.took-done {
 		return nil // it ends first
 	}
 	at := outer.pending.at + p.took
 	answer := outer.pending.msg
-	outer.cancel()
+	outer.cancelPending()
 	outer.since += p.took
-	outer.pending = w.after(at-w.now, d, answer)
+	outer.pending = w.scheduleAfter(at-w.now, d, answer)
 	return nil
 }
 
-// running is the pass that runs by itself; nil if there is none.
-func (d *device) running() *pass {
+// runningPass is the pass that runs by itself; nil if there is none.
+func (d *device) runningPass() *pass {
 	for _, p := range d.passes {
 		if !p.paused && p != d.nested {
 			return p
@@ -161,8 +161,8 @@ func (d *device) running() *pass {
 	return nil
 }
 
-// result answers a job of any kind.
-func result(item wire.RunItem) wire.ItemResult {
+// itemResult answers a job of any kind.
+func itemResult(item wire.RunItem) wire.ItemResult {
 	if _, ok := item.Work.(*wire.TensorItem); ok {
 		return wire.ItemResult{Job: item.Job, Output: &engine.TensorOutput{}}
 	}

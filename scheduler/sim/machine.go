@@ -36,31 +36,31 @@ type Machine struct {
 
 // WithHostMemory gives an executor of the machine so much pinned host memory for its prefix cache.
 func (m Machine) WithHostMemory(e Executor, bytes float64) Executor {
-	block := m.Model.kv() * float64(e.BlockTokens)
+	block := m.Model.kvBytes() * float64(e.BlockTokens)
 	e.HostBlocks = int(bytes / block)
 	e.CopyBlock = time.Duration(block / m.rates.host * 1e9)
 	return e
 }
 
-// linear is the number of parameters of the linear layers, and of embedding and LM head.
-func (m Model) linear() (layers, embedding float64) {
+// linearParameters is the number of parameters of the linear layers, and of embedding and LM head.
+func (m Model) linearParameters() (layers, embedding float64) {
 	h, attention := float64(m.Hidden), float64(m.HeadDim*(2*m.Heads+2*m.KVHeads))
 	return float64(m.Layers) * (h*attention + 3*h*float64(m.Intermediate)), 2 * float64(m.Vocabulary) * h
 }
 
 func (m Model) weightBytes() float64 {
-	layers, embedding := m.linear()
+	layers, embedding := m.linearParameters()
 	return layers*float64(m.WeightBytes) + 2*embedding
 }
 
 // kvLayer is the bytes that one layer's keys and values of a token take.
 func (m Model) kvLayer() float64 { return float64(2 * m.KVHeads * m.HeadDim * 2) }
 
-func (m Model) kv() float64 { return m.kvLayer() * float64(m.Layers) }
+func (m Model) kvBytes() float64 { return m.kvLayer() * float64(m.Layers) }
 
-// activation is the most that the intermediate tensors of a token take at once, in the MLP: gate
+// activationBytes is the most that the intermediate tensors of a token take at once, in the MLP: gate
 // and up, their product (with FP8 weights once more, quantized), the residual stream and the normed one.
-func (m Model) activation() float64 {
+func (m Model) activationBytes() float64 {
 	bytes := 6*m.Intermediate + 4*m.Hidden
 	if m.WeightBytes == 1 {
 		bytes += m.Intermediate
@@ -68,9 +68,9 @@ func (m Model) activation() float64 {
 	return float64(bytes)
 }
 
-// hybrid is what published hybrid prefilling keeps of a token over the whole prompt: residual and
+// hybridBytes is what published hybrid prefilling keeps of a token over the whole prompt: residual and
 // normed stream, queries, keys and values, and the attention's output.
-func (m Model) hybrid() float64 {
+func (m Model) hybridBytes() float64 {
 	return float64(4*m.Hidden+4*m.Heads*m.HeadDim) + m.kvLayer()
 }
 
@@ -105,8 +105,8 @@ const (
 	chunkLayerMajor = 2048
 )
 
-// free is the memory for activations and KV on each of so many GPUs that share the weights.
-func (m Machine) free(gpus int) float64 {
+// freeMemory is the memory for activations and KV on each of so many GPUs that share the weights.
+func (m Machine) freeMemory(gpus int) float64 {
 	return m.GPU.MemoryBytes*m.GPU.Share - m.Model.weightBytes()/float64(gpus) - overhead
 }
 
@@ -118,17 +118,17 @@ func (m Machine) MaxTokens(method Method) (int, error) {
 	var tokens float64
 	switch method {
 	case Paged:
-		tokens = m.free(1) / (model.kv() + model.activation())
+		tokens = m.freeMemory(1) / (model.kvBytes() + model.activationBytes())
 	case Chunked, ChunkedTuned:
 		tokens = m.kvTokens(method)
 	case Pipeline: // whole prompts, half of the layers on each GPU
-		tokens = m.free(2) / (model.kv()/2 + model.activation())
+		tokens = m.freeMemory(2) / (model.kvBytes()/2 + model.activationBytes())
 	case Tensor, TensorNVLink: // half of the heads on each GPU, in chunks
 		tokens = m.kvTokens(method)
 	case PrefillOnly:
-		tokens = (m.free(1) - chunkHybrid*model.activation()) / model.hybrid()
+		tokens = (m.freeMemory(1) - chunkHybrid*model.activationBytes()) / model.hybridBytes()
 	case LayerMajor, PrefillPacked:
-		tokens = (m.free(1) - chunkLayerMajor*(model.activation()+m.chunkAttention())) / model.layerMajor()
+		tokens = (m.freeMemory(1) - chunkLayerMajor*(model.activationBytes()+m.chunkAttention())) / model.layerMajor()
 	default:
 		return 0, fmt.Errorf("unknown method %q", method)
 	}
@@ -152,13 +152,13 @@ func (m Machine) kvTokens(method Method) float64 {
 	model := m.Model
 	switch method {
 	case Pipeline:
-		return (m.free(2) - chunkDefault*model.activation()) / (model.kv() / 2)
+		return (m.freeMemory(2) - chunkDefault*model.activationBytes()) / (model.kvBytes() / 2)
 	case Tensor, TensorNVLink:
-		return (m.free(2) - chunkDefault*model.activation()/2) / (model.kv() / 2)
+		return (m.freeMemory(2) - chunkDefault*model.activationBytes()/2) / (model.kvBytes() / 2)
 	case ChunkedTuned:
-		return (m.free(1) - chunkTuned*model.activation()) / model.kv()
+		return (m.freeMemory(1) - chunkTuned*model.activationBytes()) / model.kvBytes()
 	}
-	return (m.free(1) - chunkDefault*model.activation()) / model.kv()
+	return (m.freeMemory(1) - chunkDefault*model.activationBytes()) / model.kvBytes()
 }
 
 // CacheTokens is the room for the prefix cache when prompts of up to longest tokens are served:
@@ -168,11 +168,11 @@ func (m Machine) CacheTokens(method Method, longest int) int {
 	var tokens float64
 	switch method {
 	case Paged:
-		tokens = (m.free(1) - n*model.activation()) / model.kv()
+		tokens = (m.freeMemory(1) - n*model.activationBytes()) / model.kvBytes()
 	case PrefillOnly:
-		tokens = (m.free(1) - chunkHybrid*model.activation() - n*model.hybrid()) / model.kv()
+		tokens = (m.freeMemory(1) - chunkHybrid*model.activationBytes() - n*model.hybridBytes()) / model.kvBytes()
 	case LayerMajor, PrefillPacked:
-		tokens = (m.free(1) - chunkLayerMajor*(model.activation()+m.chunkAttention()) - n*model.layerMajor()) / model.kv()
+		tokens = (m.freeMemory(1) - chunkLayerMajor*(model.activationBytes()+m.chunkAttention()) - n*model.layerMajor()) / model.kvBytes()
 	default:
 		tokens = m.kvTokens(method)
 	}

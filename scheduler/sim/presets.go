@@ -82,7 +82,7 @@ func MachineNamed(name string) (Machine, error) {
 
 // Cost is what passes take by a method on one instance of the engine.
 func (m Machine) Cost(method Method) Cost {
-	parameters, _ := m.Model.linear()
+	parameters, _ := m.Model.linearParameters()
 	read := m.Model.weightBytes() / m.rates.bandwidth
 	c := Cost{
 		Base:  read + baseChunked,

@@ -80,14 +80,14 @@ func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Reques
 		return nil, err
 	}
 	w := &world{core: core, devices: map[scheduler.PeerID]*device{}, index: map[engine.JobID]int{}, later: map[engine.JobID]time.Duration{}}
-	if err := w.step(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
+	if err := w.stepScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err
 	}
 	for _, e := range executors {
 		e.Stages = max(1, e.Stages)
 		w.devices[scheduler.PeerID(e.Name)] = &device{Executor: e, passes: map[wire.PassID]*pass{}, noise: rand.New(rand.NewPCG(1, uint64(len(w.devices))))}
 		for range 1 + min(len(e.Models), 1) { // the second one has heard the Welcome: weights are loaded then
-			if err := w.step(scheduler.PeerID(e.Name), e.hello()); err != nil {
+			if err := w.stepScheduler(scheduler.PeerID(e.Name), e.newHello()); err != nil {
 				return nil, err
 			}
 		}
@@ -95,7 +95,7 @@ func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Reques
 	if err := w.run(requests); err != nil {
 		return nil, fmt.Errorf("at %v: %w", w.now, err)
 	}
-	if err := w.step(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
+	if err := w.stepScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err // its Welcome brings the counters
 	}
 	out := &Outcome{Records: w.records, Stats: w.stats, Models: w.models}
@@ -127,14 +127,14 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		switch {
 		case due && (!ok || wake <= at) && (!more || wake <= request.At):
 			w.now = max(w.now, wake)
-			err = w.step("", nil)
+			err = w.stepScheduler("", nil)
 		case more && (!ok || request.At <= at):
 			w.now = max(w.now, request.At)
-			err = w.submit(request)
+			err = w.submitRequest(request)
 			request, more = next()
 		case ok:
 			w.now, idle = at, 0
-			err = w.fire()
+			err = w.fireEvent()
 		case idle > mostIdle:
 			return fmt.Errorf("%d requests will never be answered: no executor has anything to do", len(w.index))
 		default:
@@ -145,7 +145,7 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		}
 		if w.now >= nextTick {
 			nextTick = w.now + tick
-			if err := w.step("", &wire.Tick{}); err != nil {
+			if err := w.stepScheduler("", &wire.Tick{}); err != nil {
 				return err
 			}
 		}
@@ -153,7 +153,7 @@ func (w *world) run(requests iter.Seq[Request]) error {
 	return nil
 }
 
-func (w *world) submit(q Request) error {
+func (w *world) submitRequest(q Request) error {
 	id := engine.JobID(len(w.records) + 1)
 	w.index[id] = len(w.records)
 	w.records = append(w.records, Record{Model: q.Model, Stream: q.Stream, At: q.At, Tokens: len(q.Tokens)})
@@ -164,7 +164,7 @@ func (w *world) submit(q Request) error {
 	if q.Frames > 0 {
 		j.Work = &engine.Tensors{Frames: q.Frames}
 	}
-	return w.step(frontend, &wire.Submit{Job: j})
+	return w.stepScheduler(frontend, &wire.Submit{Job: j})
 }
 
 // nextEvent drops cancelled events and returns when the first other one is due.
@@ -178,7 +178,7 @@ func (w *world) nextEvent() (time.Duration, bool) {
 	return 0, false
 }
 
-func (w *world) fire() error {
+func (w *world) fireEvent() error {
 	e := heap.Pop(&w.events).(*event)
 	switch m := e.msg.(type) {
 	case *wire.Done:
@@ -186,21 +186,21 @@ func (w *world) fire() error {
 	case *wire.Loaded:
 		e.from.loading = false
 	}
-	return w.step(scheduler.PeerID(e.from.Name), e.msg)
+	return w.stepScheduler(scheduler.PeerID(e.from.Name), e.msg)
 }
 
-// step lets the scheduler handle one message and delivers what it sends.
-func (w *world) step(from scheduler.PeerID, msg wire.Message) error {
+// stepScheduler lets the scheduler handle one message and delivers what it sends.
+func (w *world) stepScheduler(from scheduler.PeerID, msg wire.Message) error {
 	for _, e := range w.core.Step(w.now, from, msg) {
 		if d := w.devices[e.To]; d != nil {
-			if err := d.receive(w, e.Msg); err != nil {
+			if err := d.receiveMessage(w, e.Msg); err != nil {
 				return err
 			}
 			continue
 		}
 		switch m := e.Msg.(type) {
 		case *wire.Result:
-			w.answer(m)
+			w.recordAnswer(m)
 		case *wire.Welcome:
 			w.stats, w.models = m.Pool, m.Stats
 		}
@@ -208,7 +208,7 @@ func (w *world) step(from scheduler.PeerID, msg wire.Message) error {
 	return nil
 }
 
-func (w *world) answer(m *wire.Result) {
+func (w *world) recordAnswer(m *wire.Result) {
 	i, ok := w.index[m.Job]
 	if !ok || (m.Finish == engine.FinishNone && m.Err == nil) {
 		return
@@ -225,8 +225,8 @@ func (w *world) answer(m *wire.Result) {
 	delete(w.later, m.Job)
 }
 
-// delay says that a job's answer comes out of its pipeline no earlier than at.
-func (w *world) delay(job engine.JobID, at time.Duration) { w.later[job] = at }
+// delayAnswer says that a job's answer comes out of its pipeline no earlier than at.
+func (w *world) delayAnswer(job engine.JobID, at time.Duration) { w.later[job] = at }
 
 // event is an answer of an executor at a time to come; a nil msg marks a cancelled one.
 type event struct {
@@ -236,7 +236,7 @@ type event struct {
 	msg   wire.Message
 }
 
-func (w *world) after(d time.Duration, from *device, msg wire.Message) *event {
+func (w *world) scheduleAfter(d time.Duration, from *device, msg wire.Message) *event {
 	w.order++
 	e := &event{at: w.now + d, order: w.order, from: from, msg: msg}
 	heap.Push(&w.events, e)

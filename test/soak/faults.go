@@ -31,8 +31,8 @@ type fault struct {
 	quiet        time.Duration // until the next answer to any client
 }
 
-// strike sends the faults, each after the server has answered again.
-func strike(ctx context.Context, c config, s *server, t *traffic, r *report, begun time.Time) error {
+// sendFaults sends the faults, each after the server has answered again.
+func sendFaults(ctx context.Context, c config, s *server, t *traffic, r *report, begun time.Time) error {
 	random := rand.New(rand.NewPCG(c.seed, 0))
 	kinds, roles := strings.Split(c.signals, ","), strings.Split(c.roles, ",")
 	if c.duration > 0 {
@@ -48,10 +48,10 @@ func strike(ctx context.Context, c config, s *server, t *traffic, r *report, beg
 		if _, known := signals[f.signal]; !known {
 			return fmt.Errorf("signal %q is unknown", f.signal)
 		}
-		if err := f.send(ctx, s, t, random); err != nil {
+		if err := f.strikeProcess(ctx, s, t, random); err != nil {
 			return fmt.Errorf("fault %d, SIG%s to a %s: %w", i+1, f.signal, f.role, err)
 		}
-		r.fault(f)
+		r.addFault(f)
 		if err := sleep(ctx, time.Until(f.at.Add(c.every))); err != nil {
 			return err
 		}
@@ -59,10 +59,10 @@ func strike(ctx context.Context, c config, s *server, t *traffic, r *report, beg
 	return nil
 }
 
-// send strikes a process of the role, and waits for its successor and for answers.
-func (f *fault) send(ctx context.Context, s *server, t *traffic, random *rand.Rand) error {
+// strikeProcess strikes a process of the role, and waits for its successor and for answers.
+func (f *fault) strikeProcess(ctx context.Context, s *server, t *traffic, random *rand.Rand) error {
 	var able []process
-	for _, p := range s.processes() {
+	for _, p := range s.runningProcesses() {
 		if p.role == f.role {
 			able = append(able, p)
 		}
@@ -81,7 +81,7 @@ func (f *fault) send(ctx context.Context, s *server, t *traffic, random *rand.Ra
 		if f.quiet == 0 && t.answered.Load() > answered {
 			f.quiet = time.Since(f.at)
 		}
-		if f.over.IsZero() && slices.ContainsFunc(s.processes(), is) {
+		if f.over.IsZero() && slices.ContainsFunc(s.runningProcesses(), is) {
 			f.over = time.Now()
 			answered = t.answered.Load() // from then on
 		}

@@ -60,17 +60,17 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	c.frames = c.frames && c.device != "null"
-	if _, err := soak(ctx, c); err != nil {
+	if _, err := soakAndPrint(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
 }
 
-// soak runs a server and prints what it saw; an error says what was wrong.
-func soak(ctx context.Context, c config) (*report, error) {
-	r, err := run(ctx, c)
+// soakAndPrint runs a server and prints what it saw; an error says what was wrong.
+func soakAndPrint(ctx context.Context, c config) (*report, error) {
+	r, err := soakServer(ctx, c)
 	if r != nil {
-		r.write(os.Stdout)
+		r.writeTables(os.Stdout)
 	}
 	if err == nil {
 		err = r.verdict()
@@ -78,8 +78,8 @@ func soak(ctx context.Context, c config) (*report, error) {
 	return r, err
 }
 
-// run soaks a server and returns what it saw, if it came to see anything.
-func run(ctx context.Context, c config) (*report, error) {
+// soakServer soaks a server and returns what it saw, if it came to see anything.
+func soakServer(ctx context.Context, c config) (*report, error) {
 	args, remove, err := writeModels(c)
 	if err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func run(ctx context.Context, c config) (*report, error) {
 	begun := time.Now()
 	traffic, stopTraffic := context.WithCancel(ctx)
 	defer stopTraffic()
-	asked := t.start(traffic)
+	asked := t.startClients(traffic)
 	if c.streams {
 		r.streams = newStreams(c, s.url)
-		filmed, err := r.streams.start(traffic)
+		filmed, err := r.streams.startFollowing(traffic)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +117,8 @@ func run(ctx context.Context, c config) (*report, error) {
 	}
 	sampling, stopSampling := context.WithCancel(ctx)
 	defer stopSampling()
-	sampled := r.memory.start(sampling, s, sampleEvery(c))
-	if err = strike(ctx, c, s, t, r, begun); err == nil {
+	sampled := r.memory.startSampling(sampling, s, sampleEvery(c))
+	if err = sendFaults(ctx, c, s, t, r, begun); err == nil {
 		err = sleep(ctx, time.Until(begun.Add(c.duration)))
 	}
 	stopTraffic()

@@ -36,16 +36,16 @@ type memory struct {
 	lives []*life // guarded by mu; in the order of their beginning
 }
 
-// start samples until ctx ends; then the result is closed.
-func (m *memory) start(ctx context.Context, s *server, every time.Duration) <-chan struct{} {
+// startSampling samples until ctx ends; then the result is closed.
+func (m *memory) startSampling(ctx context.Context, s *server, every time.Duration) <-chan struct{} {
 	m.every = every
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		for sleep(ctx, every) == nil {
-			for _, p := range s.processes() {
+			for _, p := range s.runningProcesses() {
 				if n, err := procfs.Memory(p.pid); err == nil {
-					m.note(p, n)
+					m.addSample(p, n)
 				}
 			}
 		}
@@ -53,7 +53,7 @@ func (m *memory) start(ctx context.Context, s *server, every time.Duration) <-ch
 	return over
 }
 
-func (m *memory) note(p process, bytes int64) {
+func (m *memory) addSample(p process, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := slices.IndexFunc(m.lives, func(l *life) bool { return l.process == p })
@@ -64,9 +64,9 @@ func (m *memory) note(p process, bytes int64) {
 	m.lives[i].samples = append(m.lives[i].samples, bytes)
 }
 
-// growth is what a process held when it was warm, and in the end: medians, as garbage comes and goes. A life
+// memoryGrowth is what a process held when it was warm, and in the end: medians, as garbage comes and goes. A life
 // that is too short tells nothing.
-func (l *life) growth(every time.Duration) (warm, last int64, judged bool) {
+func (l *life) memoryGrowth(every time.Duration) (warm, last int64, judged bool) {
 	n := len(l.samples)
 	if n < 5 || time.Duration(n)*every < judgedFrom {
 		return 0, 0, false
@@ -75,25 +75,25 @@ func (l *life) growth(every time.Duration) (warm, last int64, judged bool) {
 	return median(l.samples[from : from+max(n-to, 1)]), median(l.samples[to:]), true
 }
 
-// steady is what a process of this name held when it was warm, in its longest life: a short one may still
+// steadyBytes is what a process of this name held when it was warm, in its longest life: a short one may still
 // be filling its caches up to that when it ends.
-func (m *memory) steady(name string) int64 {
+func (m *memory) steadyBytes(name string) int64 {
 	var longest *life
 	for _, l := range m.lives {
 		if l.name == name && (longest == nil || len(l.samples) > len(longest.samples)) {
 			longest = l
 		}
 	}
-	warm, _, _ := longest.growth(m.every)
+	warm, _, _ := longest.memoryGrowth(m.every)
 	return warm
 }
 
-// grew says whether a life has grown by more than so much since it was warm, or by more than a seventh, and
+// hasGrown says whether a life has grown by more than so much since it was warm, or by more than a seventh, and
 // beyond what is steady for its name.
-func (m *memory) grew(l *life, within int64) (warm, last int64, grew bool) {
-	warm, last, judged := l.growth(m.every)
+func (m *memory) hasGrown(l *life, within int64) (warm, last int64, grew bool) {
+	warm, last, judged := l.memoryGrowth(m.every)
 	room := func(from int64) bool { return last-from > max(within, from/7) }
-	return warm, last, judged && room(warm) && room(m.steady(l.name))
+	return warm, last, judged && room(warm) && room(m.steadyBytes(l.name))
 }
 
 func median(samples []int64) int64 {

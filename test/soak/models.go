@@ -19,8 +19,8 @@ const (
 	side        = 12
 )
 
-// language is how many language models are served under names; a network beside gives the demo model one.
-func (c config) language() int {
+// languageModels is how many language models are served under names; a network beside gives the demo model one.
+func (c config) languageModels() int {
 	if c.frames || c.streams {
 		return max(c.models, 1)
 	}
@@ -32,7 +32,7 @@ func writeModels(c config) (args []string, remove func(), err error) {
 	if c.memory != "" {
 		args = []string{"--memory", c.memory}
 	}
-	if c.language() == 0 {
+	if c.languageModels() == 0 {
 		return args, func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "soak-")
@@ -63,12 +63,12 @@ func writeList(c config, dir string) (list string, err error) {
 		list += fmt.Sprintf("- {name: %s, path: %q%s}\n", name, path, more)
 	}
 	if c.frames {
-		network(networkName, edges(), "")
+		network(networkName, edgeNetwork(), "")
 	}
 	if c.streams {
 		network(eyeName, onnxtest.Eye(1), ", image: {scale: [255]}, decoder: ssd")
 	}
-	for i := range c.language() {
+	for i := range c.languageModels() {
 		path := filepath.Join(dir, modelName(i))
 		err = errors.Join(err, demotest.Variant(path, byte(1+i)))
 		list += fmt.Sprintf("- {name: %s, path: %q}\n", modelName(i), path)
@@ -76,8 +76,8 @@ func writeList(c config, dir string) (list string, err error) {
 	return list, err
 }
 
-// edges is a convolution of pictures, and the mean of each of its channels.
-func edges() onnxtest.Graph {
+// edgeNetwork is a convolution of pictures, and the mean of each of its channels.
+func edgeNetwork() onnxtest.Graph {
 	kernel := make([]float64, 4*3*3*3)
 	for i := range kernel {
 		kernel[i] = float64(i%7) - 3

@@ -60,7 +60,7 @@ const maxNotes = 20
 
 func newReport(c config) *report { return &report{config: c, tallies: map[string]*tally{}} }
 
-func (r *report) outcome(k *kind, o outcome, note string, asked time.Time, took time.Duration) {
+func (r *report) addOutcome(k *kind, o outcome, note string, asked time.Time, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tallies[k.name]
@@ -84,7 +84,7 @@ func (r *report) outcome(k *kind, o outcome, note string, asked time.Time, took 
 	}
 }
 
-func (r *report) fault(f fault) {
+func (r *report) addFault(f fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, f)
@@ -93,8 +93,8 @@ func (r *report) fault(f fault) {
 // slack is how long before its successor was seen, or after, a frontend's death may be noticed.
 const slack = time.Second
 
-// explained says that a frontend was struck while the request was open.
-func (l *loss) explained(faults []fault) bool {
+// isExplained says that a frontend was struck while the request was open.
+func (l *loss) isExplained(faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool {
 		return f.role == "frontend" && l.asked.Before(f.over.Add(slack)) && l.ended.After(f.at.Add(-slack))
 	})
@@ -117,28 +117,28 @@ func (r *report) verdict() error {
 		}
 	}
 	for _, l := range r.losses {
-		if !l.explained(r.faults) {
+		if !l.isExplained(r.faults) {
 			errs = append(errs, fmt.Errorf("a connection ended though no frontend was struck: %s", l.note))
 		}
 	}
 	for _, l := range r.memory.lives {
-		if warm, last, grew := r.memory.grew(l, r.config.flatWithin); grew {
-			errs = append(errs, fmt.Errorf("%s (process %d) grew from %s to %s", l.name, l.pid, mib(warm), mib(last)))
+		if warm, last, grew := r.memory.hasGrown(l, r.config.flatWithin); grew {
+			errs = append(errs, fmt.Errorf("%s (process %d) grew from %s to %s", l.name, l.pid, formatMiB(warm), formatMiB(last)))
 		}
 	}
 	return errors.Join(append(errs, r.streams.verdict())...)
 }
 
-func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+func formatMiB(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// write prints the tables in Markdown.
-func (r *report) write(w io.Writer) {
+// writeTables prints the tables in Markdown.
+func (r *report) writeTables(w io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(w, "%d clients, %d frontends, device %s, %v, %d faults\n\n", r.config.clients, r.config.frontends, r.config.device, r.took.Round(time.Second), len(r.faults))
 	r.writeRequests(w)
 	r.writeFaults(w)
-	r.streams.write(w)
+	r.streams.writeTable(w)
 	r.writeMemory(w)
 	for _, note := range r.notes {
 		fmt.Fprintln(w, note)

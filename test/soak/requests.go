@@ -26,68 +26,68 @@ type kind struct {
 // texts are soon as large as they get.
 const texts = 64
 
-// text is one of them, of n words.
-func text(r *rand.Rand, n int) string { return words(uint64(r.IntN(texts)), n) }
+// drawText is one of them, of n words.
+func drawText(r *rand.Rand, n int) string { return seededText(uint64(r.IntN(texts)), n) }
 
 // kinds are the mixed traffic: short and long prompts to score, generation, streams, prompt log-probabilities,
 // batches, mistakes, clients that leave, and frames and gradients of a network.
 var kinds = []kind{
-	{name: "score", path: "/v1/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+	{name: "score", path: "/v1/completions", same: true, whole: hasChoices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":"The user %d likes","max_tokens":1,"temperature":0,"logprobs":5}`, r.IntN(8))
 	}},
-	{name: "score a profile", path: "/v1/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+	{name: "score a profile", path: "/v1/completions", same: true, whole: hasChoices(1), body: func(r *rand.Rand) string {
 		user, post := r.IntN(8), r.IntN(4)
 		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":2,"allowed_token_ids":[274,270]}`,
-			words(uint64(user), 600)+fmt.Sprintf("Post %d. Will the user like it? Answer Yes or No:", post))
+			seededText(uint64(user), 600)+fmt.Sprintf("Post %d. Will the user like it? Answer Yes or No:", post))
 	}},
-	{name: "score a long text", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0}`, text(r, 2000))
+	{name: "score a long text", path: "/v1/completions", whole: hasChoices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0}`, drawText(r, 2000))
 	}},
-	{name: "chat", path: "/v1/chat/completions", same: true, whole: choices(1), body: func(r *rand.Rand) string {
+	{name: "chat", path: "/v1/chat/completions", same: true, whole: hasChoices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"messages":[{"role":"user","content":"Is %d a prime?"}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":3}`, r.IntN(8))
 	}},
-	{name: "batch", path: "/v1/completions", whole: choices(4), body: func(r *rand.Rand) string {
+	{name: "batch", path: "/v1/completions", whole: hasChoices(4), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":["a","b","c","user %d"],"max_tokens":1}`, r.IntN(1000))
 	}},
-	{name: "prompt log-probabilities", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, text(r, 100))
+	{name: "prompt log-probabilities", path: "/v1/completions", whole: hasChoices(1), body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"echo":true,"logprobs":1}`, drawText(r, 100))
 	}},
-	{name: "generate", path: "/v1/completions", whole: choices(1), body: func(r *rand.Rand) string {
+	{name: "generate", path: "/v1/completions", whole: hasChoices(1), body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":"Once %d","max_tokens":24,"allowed_token_ids":[300,301]}`, r.IntN(1000))
 	}},
 	{name: "stream", path: "/v1/completions", whole: func(answer string) bool { return strings.HasSuffix(answer, "data: [DONE]\n\n") }, body: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"prompt":"Twice %d","max_tokens":24,"stream":true,"allowed_token_ids":[300,301]}`, r.IntN(1000))
 	}},
-	{name: "tokenize", path: "/tokenize", whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q}`, text(r, 300))
+	{name: "tokenize", path: "/tokenize", whole: acceptAnything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q}`, drawText(r, 300))
 	}},
-	{name: "mistake", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
+	{name: "mistake", path: "/v1/completions", status: 400, whole: acceptAnything, body: func(r *rand.Rand) string {
 		return []string{`{"prompt":`, `{"prompt":"a","max_tokens":-1}`, `{"prompt":[99999999]}`, `{"prompt":"a","temperature":"hot"}`}[r.IntN(4)]
 	}},
-	{name: "too long", path: "/v1/completions", status: 400, whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, words(uint64(r.IntN(2)), 40_000))
+	{name: "too long", path: "/v1/completions", status: 400, whole: acceptAnything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, seededText(uint64(r.IntN(2)), 40_000))
 	}},
-	{name: "leave", path: "/v1/completions", leave: true, whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, text(r, 200), r.IntN(2) == 0)
+	{name: "leave", path: "/v1/completions", leave: true, whole: acceptAnything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"prompt":%q,"max_tokens":200,"stream":%v}`, drawText(r, 200), r.IntN(2) == 0)
 	}},
-	{name: "frame", path: inferPath, frame: true, same: true, whole: outputs, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"inputs":[%s]}`, frame(r))
+	{name: "frame", path: inferPath, frame: true, same: true, whole: hasOutput, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s]}`, drawFrameInput(r))
 	}},
-	{name: "gradient", path: inferPath, frame: true, same: true, whole: outputs, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"inputs":[%s,{"name":"seed:mean","datatype":"FP32","shape":[1,4,1,1],"data":[1,-1,%d,2]}],"outputs":[{"name":"gradient:image"}]}`, frame(r), r.IntN(2))
+	{name: "gradient", path: inferPath, frame: true, same: true, whole: hasOutput, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s,{"name":"seed:mean","datatype":"FP32","shape":[1,4,1,1],"data":[1,-1,%d,2]}],"outputs":[{"name":"gradient:image"}]}`, drawFrameInput(r), r.IntN(2))
 	}},
-	{name: "frame of a wrong size", path: inferPath, frame: true, status: 400, whole: anything, body: func(*rand.Rand) string {
+	{name: "frame of a wrong size", path: inferPath, frame: true, status: 400, whole: acceptAnything, body: func(*rand.Rand) string {
 		return `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,3,1,1],"data":[1,2,3]}]}`
 	}},
-	{name: "leave a frame", path: inferPath, frame: true, leave: true, whole: anything, body: func(r *rand.Rand) string {
-		return fmt.Sprintf(`{"inputs":[%s]}`, frame(r))
+	{name: "leave a frame", path: inferPath, frame: true, leave: true, whole: acceptAnything, body: func(r *rand.Rand) string {
+		return fmt.Sprintf(`{"inputs":[%s]}`, drawFrameInput(r))
 	}},
 }
 
 const inferPath = "/v2/models/" + networkName + "/infer"
 
-// frame is an input, one of eight pictures.
-func frame(r *rand.Rand) string {
+// drawFrameInput is an input, one of eight pictures.
+func drawFrameInput(r *rand.Rand) string {
 	var b strings.Builder
 	seed := r.IntN(8)
 	for i := range 3 * side * side {
@@ -96,8 +96,8 @@ func frame(r *rand.Rand) string {
 	return fmt.Sprintf(`{"name":"image","datatype":"FP32","shape":[1,3,%d,%d],"data":[%s]}`, side, side, b.String()[1:])
 }
 
-// outputs says that an answer has one, with all of its elements.
-func outputs(answer string) bool {
+// hasOutput says that an answer has one, with all of its elements.
+func hasOutput(answer string) bool {
 	var parsed struct {
 		Outputs []struct {
 			Shape []int
@@ -121,8 +121,8 @@ var weights = map[string]int{
 	"frame": 20, "gradient": 8, "frame of a wrong size": 2, "leave a frame": 2,
 }
 
-// pick draws a kind; those of the network if there are frames.
-func pick(r *rand.Rand, frames bool) *kind {
+// drawKind draws a kind; those of the network if there are frames.
+func drawKind(r *rand.Rand, frames bool) *kind {
 	all := 0
 	for i := range kinds {
 		if frames || !kinds[i].frame {
@@ -141,8 +141,8 @@ func pick(r *rand.Rand, frames bool) *kind {
 	return &kinds[0]
 }
 
-// words is a text of n words, the same for the same seed.
-func words(seed uint64, n int) string {
+// seededText is a text of n words, the same for the same seed.
+func seededText(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var b strings.Builder
 	for range n {
@@ -151,10 +151,10 @@ func words(seed uint64, n int) string {
 	return b.String()
 }
 
-func anything(string) bool { return true }
+func acceptAnything(string) bool { return true }
 
-// choices says that an answer has n of them, each finished.
-func choices(n int) func(string) bool {
+// hasChoices says that an answer has n of them, each finished.
+func hasChoices(n int) func(string) bool {
 	return func(answer string) bool {
 		var parsed struct {
 			Choices []struct {

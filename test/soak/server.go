@@ -50,7 +50,7 @@ func startServer(c config, args []string) (*server, error) {
 	ready := make(chan struct{})
 	go func() { // ends with the program
 		defer close(s.ended)
-		s.follow(bufio.NewScanner(log), ready, c.verbose)
+		s.followLog(bufio.NewScanner(log), ready, c.verbose)
 		_ = s.cmd.Wait()
 	}()
 	select {
@@ -64,8 +64,8 @@ func startServer(c config, args []string) (*server, error) {
 	}
 }
 
-// follow reads the log: where the server listens and when it is ready.
-func (s *server) follow(lines *bufio.Scanner, ready chan struct{}, show bool) {
+// followLog reads the log: where the server listens and when it is ready.
+func (s *server) followLog(lines *bufio.Scanner, ready chan struct{}, show bool) {
 	for lines.Scan() {
 		if show {
 			fmt.Fprintln(os.Stderr, lines.Text())
@@ -91,8 +91,8 @@ type process struct {
 	pid  int
 }
 
-// processes are those of the server that run, itself the first.
-func (s *server) processes() []process {
+// runningProcesses are those of the server that run, itself the first.
+func (s *server) runningProcesses() []process {
 	all := []process{{"serve", "serve", s.cmd.Process.Pid}}
 	for _, child := range procfs.Children(s.cmd.Process.Pid) {
 		if len(child.Args) < 2 {

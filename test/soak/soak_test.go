@@ -32,7 +32,7 @@ func mustSoak(t *testing.T, c config) *report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	r, err := soak(ctx, c)
+	r, err := soakAndPrint(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,19 +110,19 @@ func TestVerdict(t *testing.T) {
 		want string // in the verdict; empty for none
 	}{
 		{"nothing", func(*report) {}, ""},
-		{"a wrong answer", func(r *report) { r.outcome(&kinds[0], wrong, "x", now, 0) }, "score: 1 wrong"},
-		{"a hung request", func(r *report) { r.outcome(&kinds[0], hung, "x", now, 0) }, "score: 1 hung"},
-		{"an error", func(r *report) { r.outcome(&kinds[0], failed, "x", now, 0) }, "score: 1 failed"},
-		{"a lost connection", func(r *report) { r.outcome(&kinds[0], lost, "EOF", now, 0) }, "no frontend was struck"},
+		{"a wrong answer", func(r *report) { r.addOutcome(&kinds[0], wrong, "x", now, 0) }, "score: 1 wrong"},
+		{"a hung request", func(r *report) { r.addOutcome(&kinds[0], hung, "x", now, 0) }, "score: 1 hung"},
+		{"an error", func(r *report) { r.addOutcome(&kinds[0], failed, "x", now, 0) }, "score: 1 failed"},
+		{"a lost connection", func(r *report) { r.addOutcome(&kinds[0], lost, "EOF", now, 0) }, "no frontend was struck"},
 		{"one lost beside an executor's death", func(r *report) {
-			r.fault(fault{role: "executor", at: now, over: now})
-			r.outcome(&kinds[0], lost, "EOF", now, 0)
+			r.addFault(fault{role: "executor", at: now, over: now})
+			r.addOutcome(&kinds[0], lost, "EOF", now, 0)
 		}, "no frontend was struck"},
 		{"one lost by a frontend", func(r *report) {
-			r.fault(fault{role: "frontend", at: now, over: now})
-			r.outcome(&kinds[0], lost, "EOF", now, 0)
+			r.addFault(fault{role: "frontend", at: now, over: now})
+			r.addOutcome(&kinds[0], lost, "EOF", now, 0)
 		}, ""},
-		{"refusals", func(r *report) { r.outcome(&kinds[0], busy, "429", now, 0) }, ""},
+		{"refusals", func(r *report) { r.addOutcome(&kinds[0], busy, "429", now, 0) }, ""},
 		{"a process that grows", func(r *report) { r.memory.lives = append(r.memory.lives, grown) }, "scheduler (process 0) grew from 50 MiB to 200 MiB"},
 		{"a short life that fills its caches", func(r *report) { r.memory.lives = append(r.memory.lives, grown, steady(190<<20)) }, ""},
 		{"a short life that grows beyond", func(r *report) { r.memory.lives = append(r.memory.lives, steady(120<<20), grown) }, "grew from 50 MiB to 200 MiB"},
@@ -138,10 +138,10 @@ func TestVerdict(t *testing.T) {
 
 // TestEnded: only the end of a connection that was there is the death of a process that held it.
 func TestEnded(t *testing.T) {
-	if _, err := http.Get("http://127.0.0.1:1/"); err == nil || ended(err) {
+	if _, err := http.Get("http://127.0.0.1:1/"); err == nil || isConnectionEnd(err) {
 		t.Errorf("a port that refuses connections is taken for a dying process: %v", err)
 	}
-	if !ended(fmt.Errorf("read tcp: connection reset by peer")) {
+	if !isConnectionEnd(fmt.Errorf("read tcp: connection reset by peer")) {
 		t.Error("a reset is not taken for one")
 	}
 }

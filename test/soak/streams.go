@@ -52,8 +52,8 @@ func newStreams(c config, url string) *streams {
 	}}
 }
 
-// start declares the streams and follows them until ctx ends; then they are removed, and the result closed.
-func (v *streams) start(ctx context.Context) (<-chan struct{}, error) {
+// startFollowing declares the streams and follows them until ctx ends; then they are removed, and the result closed.
+func (v *streams) startFollowing(ctx context.Context) (<-chan struct{}, error) {
 	for _, s := range v.all {
 		response, err := client.Post(v.url, "application/json", strings.NewReader(s.spec))
 		if err != nil {
@@ -69,29 +69,29 @@ func (v *streams) start(ctx context.Context) (<-chan struct{}, error) {
 	for _, s := range v.all {
 		group.Go(func() { // ends with ctx
 			for ctx.Err() == nil {
-				s.follow(ctx, v.url)
+				s.followResults(ctx, v.url)
 				_ = sleep(ctx, 100*time.Millisecond)
 			}
 		})
 	}
 	group.Go(func() { // ends with ctx
 		for ctx.Err() == nil {
-			v.film(ctx)
+			v.runCamera(ctx)
 		}
 	})
 	over := make(chan struct{})
 	go func() { // ends with ctx
 		group.Wait()
 		for _, s := range v.all {
-			s.remove(v.url)
+			s.removeFromServer(v.url)
 		}
 		close(over)
 	}()
 	return over, nil
 }
 
-// film runs the camera's program, and kills it after some faults' time.
-func (v *streams) film(ctx context.Context) {
+// runCamera runs the camera's program, and kills it after some faults' time.
+func (v *streams) runCamera(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, max(4*v.config.every, 10*time.Second))
 	defer stop()
 	server := strings.TrimSuffix(v.url, "/v1/video/streams")
@@ -105,8 +105,8 @@ func (v *streams) film(ctx context.Context) {
 	_ = sleep(ctx, 100*time.Millisecond) // should it end at once
 }
 
-// follow reads results behind the last one until the connection ends.
-func (s *stream) follow(ctx context.Context, url string) {
+// followResults reads results behind the last one until the connection ends.
+func (s *stream) followResults(ctx context.Context, url string) {
 	s.mu.Lock()
 	last := s.number
 	s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *stream) follow(ctx context.Context, url string) {
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
 			return // it is cut
 		}
-		s.take(&r)
+		s.checkResult(&r)
 	}
 }
 
@@ -144,16 +144,16 @@ type result struct {
 	Boxes              []struct{ Score float64 }
 }
 
-// take holds a result to those before.
-func (s *stream) take(r *result) {
+// checkResult holds a result to those before.
+func (s *stream) checkResult(r *result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Number != s.number+1 {
-		s.note("result %d comes behind %d", r.Number, s.number)
+		s.addNote("result %d comes behind %d", r.Number, s.number)
 	}
 	s.number = r.Number
 	if r.Segment < s.segment || r.Final && (r.Segment != s.segment || r.Frame != s.frame) {
-		s.note("a result of frame %d of segment %d comes when frame %d of %d is next", r.Frame, r.Segment, s.frame, s.segment)
+		s.addNote("a result of frame %d of segment %d comes when frame %d of %d is next", r.Frame, r.Segment, s.frame, s.segment)
 	}
 	if !r.Final {
 		return
@@ -171,17 +171,17 @@ func (s *stream) take(r *result) {
 	}
 	own, known := s.own[r.Segment%s.clip]
 	if s.own[r.Segment%s.clip] = r.Boxes[0].Score; known && own != r.Boxes[0].Score {
-		s.note("segment %d has what is in another frame: %v, not %v", r.Segment, r.Boxes[0].Score, own)
+		s.addNote("segment %d has what is in another frame: %v, not %v", r.Segment, r.Boxes[0].Score, own)
 	}
 }
 
-func (s *stream) note(format string, args ...any) {
+func (s *stream) addNote(format string, args ...any) {
 	if len(s.wrong) < maxNotes {
 		s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-func (s *stream) remove(url string) {
+func (s *stream) removeFromServer(url string) {
 	request, err := http.NewRequest(http.MethodDelete, url+"/"+s.name, nil)
 	if err != nil {
 		return
@@ -210,15 +210,15 @@ func (v *streams) verdict() error {
 	return errors.Join(errs...)
 }
 
-// write prints a table.
-func (v *streams) write(w io.Writer) {
+// writeTable prints a table.
+func (v *streams) writeTable(w io.Writer) {
 	if v == nil {
 		return
 	}
-	row(w, true, "stream", "results", "final", "not seen", "wrong")
+	writeTableRow(w, true, "stream", "results", "final", "not seen", "wrong")
 	for _, s := range v.all {
 		s.mu.Lock()
-		row(w, false, s.name, s.number, s.final, s.dropped, len(s.wrong))
+		writeTableRow(w, false, s.name, s.number, s.final, s.dropped, len(s.wrong))
 		s.mu.Unlock()
 	}
 	fmt.Fprintf(w, "\n%d cameras, one after the other\n\n", v.cameras)

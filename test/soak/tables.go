@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// row prints a line of a table; the first one of a table is its head.
-func row(w io.Writer, head bool, cells ...any) {
+// writeTableRow prints a line of a table; the first one of a table is its head.
+func writeTableRow(w io.Writer, head bool, cells ...any) {
 	var b strings.Builder
 	for _, c := range cells {
 		fmt.Fprintf(&b, "| %v ", c)
@@ -33,7 +33,7 @@ func (r *report) writeRequests(w io.Writer) {
 	for _, name := range outcomeNames {
 		head = append(head, name)
 	}
-	row(w, true, append(head, "p50", "p99", "longest")...)
+	writeTableRow(w, true, append(head, "p50", "p99", "longest")...)
 	var sum tally
 	for _, k := range kinds {
 		t := r.tallies[k.name]
@@ -45,26 +45,26 @@ func (r *report) writeRequests(w io.Writer) {
 		for o, n := range t.count {
 			sum.count[o] += n
 		}
-		t.write(w, k.name)
+		t.writeRow(w, k.name)
 	}
-	sum.write(w, "all")
+	sum.writeRow(w, "all")
 	fmt.Fprintln(w)
 }
 
-func (t *tally) write(w io.Writer, name string) {
+func (t *tally) writeRow(w io.Writer, name string) {
 	slices.Sort(t.took)
 	cells := []any{name, t.asked}
 	for _, n := range t.count {
 		cells = append(cells, n)
 	}
-	row(w, false, append(cells, quantile(t.took, .5), quantile(t.took, .99), quantile(t.took, 1))...)
+	writeTableRow(w, false, append(cells, quantile(t.took, .5), quantile(t.took, .99), quantile(t.took, 1))...)
 }
 
 func (r *report) writeFaults(w io.Writer) {
 	if len(r.faults) == 0 {
 		return
 	}
-	row(w, true, "fault", "times", "successor after (median)", "longest", "next answer after (median)", "longest")
+	writeTableRow(w, true, "fault", "times", "successor after (median)", "longest", "next answer after (median)", "longest")
 	for _, role := range strings.Split(r.config.roles, ",") {
 		for _, signal := range slices.Compact(slices.Sorted(strings.SplitSeq(r.config.signals, ","))) {
 			var over, quiet []time.Duration
@@ -78,7 +78,7 @@ func (r *report) writeFaults(w io.Writer) {
 			}
 			slices.Sort(over)
 			slices.Sort(quiet)
-			row(w, false, "SIG"+signal+" to "+role, len(over), quantile(over, .5), quantile(over, 1), quantile(quiet, .5), quantile(quiet, 1))
+			writeTableRow(w, false, "SIG"+signal+" to "+role, len(over), quantile(over, .5), quantile(over, 1), quantile(quiet, .5), quantile(quiet, 1))
 		}
 	}
 	fmt.Fprintln(w)
@@ -86,7 +86,7 @@ func (r *report) writeFaults(w io.Writer) {
 
 // writeMemory prints the longest life under each name.
 func (r *report) writeMemory(w io.Writer) {
-	row(w, true, "process", "lives", "longest life", "memory when warm", "in the end", "most")
+	writeTableRow(w, true, "process", "lives", "longest life", "memory when warm", "in the end", "most")
 	longest, lives := map[string]*life{}, map[string]int{}
 	for _, l := range r.memory.lives {
 		lives[l.name]++
@@ -101,13 +101,13 @@ func (r *report) writeMemory(w io.Writer) {
 	slices.Sort(names)
 	for _, name := range names {
 		l := longest[name]
-		warm, last, judged := l.growth(r.memory.every)
+		warm, last, judged := l.memoryGrowth(r.memory.every)
 		cells := []any{"-", "-"}
 		if judged {
-			cells = []any{mib(warm), mib(last)}
+			cells = []any{formatMiB(warm), formatMiB(last)}
 		}
 		lived := (time.Duration(len(l.samples)) * r.memory.every).Round(time.Second)
-		row(w, false, append(append([]any{name, lives[name], lived}, cells...), mib(slices.Max(l.samples)))...)
+		writeTableRow(w, false, append(append([]any{name, lives[name], lived}, cells...), formatMiB(slices.Max(l.samples)))...)
 	}
 	fmt.Fprintln(w)
 }

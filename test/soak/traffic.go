@@ -45,7 +45,7 @@ type traffic struct {
 
 // newTraffic makes the clients, and learns from the server in peace what it answers.
 func newTraffic(c config, url string, r *report) (*traffic, error) {
-	t := &traffic{clients: c.clients, models: c.language(), frames: c.frames, seed: c.seed, url: url, report: r, want: map[string]string{}}
+	t := &traffic{clients: c.clients, models: c.languageModels(), frames: c.frames, seed: c.seed, url: url, report: r, want: map[string]string{}}
 	random := rand.New(rand.NewPCG(c.seed, 2))
 	for i := range kinds {
 		k := &kinds[i]
@@ -53,11 +53,11 @@ func newTraffic(c config, url string, r *report) (*traffic, error) {
 			continue
 		}
 		for range 300 * max(1, t.models) { // enough to meet each body
-			body := t.body(k, random)
+			body := t.drawBody(k, random)
 			if _, known := t.want[body]; known || !k.same {
 				continue
 			}
-			status, answer, err := t.post(context.Background(), client, k, body)
+			status, answer, err := t.postRequest(context.Background(), client, k, body)
 			if err != nil || status != http.StatusOK || !k.whole(answer) {
 				return nil, fmt.Errorf("in peace %s got %d %.200s %v", k.name, status, answer, err)
 			}
@@ -67,11 +67,11 @@ func newTraffic(c config, url string, r *report) (*traffic, error) {
 	return t, nil
 }
 
-// start runs the clients until ctx ends and their last requests have; then the result is closed.
-func (t *traffic) start(ctx context.Context) <-chan struct{} {
+// startClients runs the clients until ctx ends and their last requests have; then the result is closed.
+func (t *traffic) startClients(ctx context.Context) <-chan struct{} {
 	var group sync.WaitGroup
 	for i := range t.clients {
-		group.Go(func() { t.client(ctx, uint64(i)) })
+		group.Go(func() { t.runClient(ctx, uint64(i)) })
 	}
 	over := make(chan struct{})
 	go func() { // ends with the clients
@@ -81,19 +81,19 @@ func (t *traffic) start(ctx context.Context) <-chan struct{} {
 	return over
 }
 
-// client asks one request after another. Half of the clients make a connection for each.
-func (t *traffic) client(ctx context.Context, i uint64) {
+// runClient asks one request after another. Half of the clients make a connection for each.
+func (t *traffic) runClient(ctx context.Context, i uint64) {
 	random := rand.New(rand.NewPCG(t.seed, 10+i))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		k := pick(random, t.frames)
-		t.ask(client, k, t.body(k, random), random)
+		k := drawKind(random, t.frames)
+		t.askUntilAnswered(client, k, t.drawBody(k, random), random)
 	}
 }
 
-// body is one of a kind, for any of the models.
-func (t *traffic) body(k *kind, random *rand.Rand) string {
+// drawBody is one of a kind, for any of the models.
+func (t *traffic) drawBody(k *kind, random *rand.Rand) string {
 	body := k.body(random)
 	if t.models == 0 || k.frame {
 		return body
@@ -101,14 +101,14 @@ func (t *traffic) body(k *kind, random *rand.Rand) string {
 	return fmt.Sprintf(`{"model":"%s",%s`, modelName(random.IntN(t.models)), body[1:])
 }
 
-// ask asks until the request has its answer: one that is refused for now or loses its connection is asked
+// askUntilAnswered asks until the request has its answer: one that is refused for now or loses its connection is asked
 // again.
-func (t *traffic) ask(client *http.Client, k *kind, body string, random *rand.Rand) {
+func (t *traffic) askUntilAnswered(client *http.Client, k *kind, body string, random *rand.Rand) {
 	begun := time.Now()
 	for {
 		asked := time.Now()
-		outcome, note := t.once(client, k, body, random)
-		t.report.outcome(k, outcome, note, asked, time.Since(begun))
+		outcome, note := t.askOnce(client, k, body, random)
+		t.report.addOutcome(k, outcome, note, asked, time.Since(begun))
 		switch outcome {
 		case lost:
 			time.Sleep(10 * time.Millisecond)
@@ -125,21 +125,21 @@ func (t *traffic) ask(client *http.Client, k *kind, body string, random *rand.Ra
 	}
 }
 
-// once asks once and judges the answer.
-func (t *traffic) once(client *http.Client, k *kind, body string, random *rand.Rand) (outcome, string) {
+// askOnce asks once and judges the answer.
+func (t *traffic) askOnce(client *http.Client, k *kind, body string, random *rand.Rand) (outcome, string) {
 	limit := hungAfter
 	if k.leave {
 		limit = time.Duration(1+random.IntN(20)) * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	status, answer, err := t.post(ctx, client, k, body)
+	status, answer, err := t.postRequest(ctx, client, k, body)
 	switch want, known := t.want[body]; {
 	case k.leave && (ctx.Err() != nil || err == nil):
 		return left, ""
 	case ctx.Err() != nil:
 		return hung, err.Error()
-	case err != nil && ended(err):
+	case err != nil && isConnectionEnd(err):
 		return lost, err.Error()
 	case err != nil:
 		return failed, err.Error()
@@ -155,7 +155,7 @@ func (t *traffic) once(client *http.Client, k *kind, body string, random *rand.R
 	return answered, ""
 }
 
-func (t *traffic) post(ctx context.Context, client *http.Client, k *kind, body string) (int, string, error) {
+func (t *traffic) postRequest(ctx context.Context, client *http.Client, k *kind, body string) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+k.path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -170,9 +170,9 @@ func (t *traffic) post(ctx context.Context, client *http.Client, k *kind, body s
 	return response.StatusCode, string(text), err
 }
 
-// ended says that err is what a client sees when the process that holds its connection ends; a body that is still
+// isConnectionEnd says that err is what a client sees when the process that holds its connection ends; a body that is still
 // sent finds that the client has closed its own end. A port that refuses connections is not that.
-func ended(err error) bool {
+func isConnectionEnd(err error) bool {
 	var op *net.OpError
 	refused := errors.As(err, &op) && op.Op == "dial"
 	return !refused && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

@@ -20,8 +20,8 @@ const (
 
 func sumOf(number int) int { return (number*37 + 11 + 7*bits.OnesCount(uint(number))) % (1 << sumBits) }
 
-// draw is a frame with its number, above a texture that moves.
-func draw(number int) *media.Frame {
+// renderFrame is a frame with its number, above a texture that moves.
+func renderFrame(number int) *media.Frame {
 	f := media.NewFrame(width, height)
 	f.Index = number
 	for i := range f.Cb {
@@ -40,8 +40,8 @@ func draw(number int) *media.Frame {
 	return f
 }
 
-// read is the number in a frame of any size; false if there is none.
-func read(f *media.Frame) (int, bool) {
+// readNumber is the number in a frame of any size; false if there is none.
+func readNumber(f *media.Frame) (int, bool) {
 	coded := 0
 	for i := range numberBits + sumBits {
 		x, y := (2*i+1)*block*f.Width/(2*width), block*f.Height/(2*height)
@@ -53,9 +53,9 @@ func read(f *media.Frame) (int, bool) {
 	return number, coded&(1<<sumBits-1) == sumOf(number)
 }
 
-// look is the network: what it finds is of the class of the frame's number. It proposes what it is not sure of, too.
-func look(f *media.Frame) (videoext.Findings, error) {
-	number, ok := read(f)
+// detectNumber is the network: what it finds is of the class of the frame's number. It proposes what it is not sure of, too.
+func detectNumber(f *media.Frame) (videoext.Findings, error) {
+	number, ok := readNumber(f)
 	if !ok {
 		return videoext.Findings{}, fmt.Errorf("a frame of %d x %d pixels has no number", f.Width, f.Height)
 	}

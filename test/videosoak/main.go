@@ -28,7 +28,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	s, err := soak(ctx, *camera, *duration, *seed)
+	s, err := soakAllMethods(ctx, *camera, *duration, *seed)
 	if s != nil {
 		fmt.Println(s)
 		err = errors.Join(err, s.verdict())
@@ -49,8 +49,8 @@ const (
 	vanishRate = 0.02 // of segments after which the camera ends
 )
 
-// soak streams with all ways side by side until the time is over.
-func soak(ctx context.Context, program string, duration time.Duration, seed uint64) (*seen, error) {
+// soakAllMethods streams with all ways side by side until the time is over.
+func soakAllMethods(ctx context.Context, program string, duration time.Duration, seed uint64) (*seen, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	camera, err := pipe.Start(ctx, program)
 	if err != nil {
@@ -72,7 +72,7 @@ func soak(ctx context.Context, program string, duration time.Duration, seed uint
 	begun := time.Now()
 	for time.Since(begun) < duration && ctx.Err() == nil {
 		one := streams[random.IntN(len(streams))]
-		if err := one.capture(ctx); err != nil {
+		if err := one.captureSegment(ctx); err != nil {
 			return s, err
 		}
 		if random.Float64() < vanishRate {
@@ -80,15 +80,15 @@ func soak(ctx context.Context, program string, duration time.Duration, seed uint
 			if camera, err = pipe.Start(ctx, program); err != nil {
 				return s, err
 			}
-			one.vanish()
+			one.replaceCamera()
 			for _, other := range streams {
 				other.encoder = camera
 			}
 		}
-		s.sample(time.Since(begun), duration)
+		s.sampleMemory(time.Since(begun), duration)
 	}
 	for _, one := range streams {
-		if err := one.end(ctx); err != nil {
+		if err := one.finishSegments(ctx); err != nil {
 			return s, err
 		}
 	}
@@ -109,13 +109,13 @@ const (
 	maxNotes = 10
 )
 
-func (s *seen) note(format string, args ...any) {
+func (s *seen) addNote(format string, args ...any) {
 	if len(s.notes) < maxNotes {
 		s.notes = append(s.notes, fmt.Sprintf(format, args...))
 	}
 }
 
-func (s *seen) sample(at, of time.Duration) {
+func (s *seen) sampleMemory(at, of time.Duration) {
 	if int(at*samples/of) < len(s.memory) {
 		return
 	}
@@ -127,8 +127,8 @@ func (s *seen) sample(at, of time.Duration) {
 	s.memory = append(s.memory, total)
 }
 
-// growth is the median of memory when all was warm, and in the end.
-func (s *seen) growth() (warm, last int64) {
+// memoryGrowth is the median of memory when all was warm, and in the end.
+func (s *seen) memoryGrowth() (warm, last int64) {
 	median := func(part []int64) int64 {
 		part = slices.Sorted(slices.Values(part))
 		return part[len(part)/2]
@@ -144,7 +144,7 @@ func (s *seen) growth() (warm, last int64) {
 const mostGrowth = 16 << 20
 
 func (s *seen) verdict() error {
-	warm, last := s.growth()
+	warm, last := s.memoryGrowth()
 	switch {
 	case s.lost+s.twice+s.wrong > 0:
 		return fmt.Errorf("%d frames without results, %d results too many, %d frames with results of another: %q", s.lost, s.twice, s.wrong, s.notes)
@@ -159,7 +159,7 @@ func (s *seen) verdict() error {
 }
 
 func (s *seen) String() string {
-	warm, last := s.growth()
+	warm, last := s.memoryGrowth()
 	return fmt.Sprintf("%d frames captured, %d with final results (%d of their own), %d lost, %d results twice, %d frames with results of another\n"+
 		"%d segments broken, %d cameras ended; memory %d MiB when warm, %d MiB in the end",
 		s.captured, s.final, s.own, s.lost, s.twice, s.wrong, s.corrupt, s.vanished, warm>>20, last>>20)

@@ -53,8 +53,8 @@ const rate = 10 // frames a second
 
 func (s *stream) begin() { s.camera, s.server = s.method.New() }
 
-// vanish is the camera's end: what it has not sent is lost, and another one goes on.
-func (s *stream) vanish() {
+// replaceCamera is the camera's end: what it has not sent is lost, and another one goes on.
+func (s *stream) replaceCamera() {
 	s.seen.vanished++
 	s.camera, _ = s.method.New()
 	for id, g := range s.open {
@@ -65,13 +65,13 @@ func (s *stream) vanish() {
 	}
 }
 
-// capture takes a segment, and does what becomes of it until the next one would be.
-func (s *stream) capture(ctx context.Context) error {
+// captureSegment takes a segment, and does what becomes of it until the next one would be.
+func (s *stream) captureSegment(ctx context.Context) error {
 	id, n := s.next, s.method.Frames
 	s.next++
 	g := &segment{first: int(id) * n, of: n}
 	for i := range n {
-		g.captured = append(g.captured, draw(g.first+i))
+		g.captured = append(g.captured, renderFrame(g.first+i))
 	}
 	s.open[id] = g
 	s.seen.captured += n
@@ -83,8 +83,8 @@ func (s *stream) captureTime(id method.Segment) time.Duration {
 	return time.Duration(id) * time.Duration(s.method.Frames) * time.Second / rate
 }
 
-// end says that nothing more arrives; then all segments must have their results.
-func (s *stream) end(ctx context.Context) error {
+// finishSegments says that nothing more arrives; then all segments must have their results.
+func (s *stream) finishSegments(ctx context.Context) error {
 	if err := s.run(ctx, 1<<62); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *stream) end(ctx context.Context) error {
 	for id, g := range s.open {
 		if g != nil {
 			s.seen.lost += g.of
-			s.seen.note("%s: segment %d has no final results", s.method.Name, id)
+			s.seen.addNote("%s: segment %d has no final results", s.method.Name, id)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *stream) run(ctx context.Context, until time.Duration) error {
 				}
 			}
 		case toServer:
-			s.note(to.ServerEvent)
+			s.recordServerEvent(to.ServerEvent)
 			for _, a := range s.server.Step(s.line.Now(), to.ServerEvent) {
 				if err == nil {
 					err = s.serverDoes(a)
@@ -131,8 +131,8 @@ func (s *stream) run(ctx context.Context, until time.Duration) error {
 	return nil
 }
 
-// note remembers which segments the server's side has been told of.
-func (s *stream) note(event method.ServerEvent) {
+// recordServerEvent remembers which segments the server's side has been told of.
+func (s *stream) recordServerEvent(event method.ServerEvent) {
 	told := func(id method.Segment) {
 		if g := s.open[id]; g != nil {
 			g.told = true
@@ -148,15 +148,15 @@ func (s *stream) note(event method.ServerEvent) {
 	}
 }
 
-// soon is when what is done now is done.
-func (s *stream) soon() time.Duration { return s.line.Now() + 10*time.Millisecond }
+// soonTime is when what is done now is done.
+func (s *stream) soonTime() time.Duration { return s.line.Now() + 10*time.Millisecond }
 
 func (s *stream) cameraDoes(ctx context.Context, action method.CameraAction) error {
 	switch a := action.(type) {
 	case method.Encode:
-		return s.encode(ctx, a)
+		return s.encodeFrames(ctx, a)
 	case method.Skip:
-		s.line.At(s.soon(), toServer{a})
+		s.line.At(s.soonTime(), toServer{a})
 	case method.Release:
 		if g := s.open[a.Segment]; g != nil {
 			g.captured = nil
@@ -170,19 +170,19 @@ func (s *stream) cameraDoes(ctx context.Context, action method.CameraAction) err
 		for i := 1; i < g.of; i++ {
 			values[i] = motion.Differ(a.Feature, g.captured[i-1], g.captured[i])
 		}
-		s.line.At(s.soon(), toCamera{method.Measured{Segment: a.Segment, Values: values}})
+		s.line.At(s.soonTime(), toCamera{method.Measured{Segment: a.Segment, Values: values}})
 	case method.Wake:
 		s.line.At(a.At, toCamera{method.Woke{}})
 	case method.Results:
-		s.results(a)
+		s.checkResults(a)
 	default:
 		return fmt.Errorf("the soak does no %T", action)
 	}
 	return nil
 }
 
-// encode sends frames; faults flip a byte on the way, or cut the end off.
-func (s *stream) encode(ctx context.Context, a method.Encode) error {
+// encodeFrames sends frames; faults flip a byte on the way, or cut the end off.
+func (s *stream) encodeFrames(ctx context.Context, a method.Encode) error {
 	g := s.open[a.Segment]
 	if g == nil || g.captured == nil {
 		return nil // its camera has vanished
@@ -204,7 +204,7 @@ func (s *stream) encode(ctx context.Context, a method.Encode) error {
 	if err != nil {
 		return err
 	}
-	s.line.At(s.soon(), toCamera{method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: coded.NALBytes(), Container: len(data)}})
+	s.line.At(s.soonTime(), toCamera{method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: coded.NALBytes(), Container: len(data)}})
 	broken := s.random.Float64() < s.faults
 	if broken {
 		s.seen.corrupt++
@@ -214,10 +214,10 @@ func (s *stream) encode(ctx context.Context, a method.Encode) error {
 			data[at] ^= byte(1 + s.random.IntN(255))
 		}
 	}
-	return s.arrive(ctx, g, a, data, broken)
+	return s.receiveSegment(ctx, g, a, data, broken)
 }
 
-func (s *stream) arrive(ctx context.Context, g *segment, a method.Encode, data []byte, broken bool) error {
+func (s *stream) receiveSegment(ctx context.Context, g *segment, a method.Encode, data []byte, broken bool) error {
 	received, err := media.ParseSegment(data)
 	var frames []*media.Frame
 	if err == nil {
@@ -227,32 +227,32 @@ func (s *stream) arrive(ctx context.Context, g *segment, a method.Encode, data [
 		return fmt.Errorf("segment %d, broken %v: decoded into %d of %d frames, %v", a.Segment, broken, len(frames), len(a.Frames), err)
 	}
 	if err != nil {
-		s.line.At(s.soon(), toServer{method.Failed{Segment: a.Segment, Stream: a.Stream, Of: g.of}})
+		s.line.At(s.soonTime(), toServer{method.Failed{Segment: a.Segment, Stream: a.Stream, Of: g.of}})
 		return nil
 	}
 	g.arrived[a.Stream] = map[int]*media.Frame{}
 	for i, n := range a.Frames {
 		g.arrived[a.Stream][n] = frames[i]
 	}
-	s.line.At(s.soon(), toServer{method.Arrived{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Of: g.of}})
+	s.line.At(s.soonTime(), toServer{method.Arrived{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Of: g.of}})
 	return nil
 }
 
 func (s *stream) serverDoes(action method.ServerAction) error {
 	switch a := action.(type) {
 	case method.Infer:
-		return s.infer(a)
+		return s.inferFrames(a)
 	case method.Answer:
-		s.line.At(s.soon(), toCamera{a})
+		s.line.At(s.soonTime(), toCamera{a})
 	case method.Results:
-		s.results(a)
+		s.checkResults(a)
 	case method.Wake:
 		s.line.At(a.At, toServer{method.Woke{}})
 	}
 	return nil
 }
 
-func (s *stream) infer(a method.Infer) error {
+func (s *stream) inferFrames(a method.Infer) error {
 	g := s.open[a.Segment]
 	if g == nil {
 		return fmt.Errorf("frames of segment %d are looked at, which has its final results", a.Segment)
@@ -272,20 +272,20 @@ func (s *stream) infer(a method.Infer) error {
 			f = whole
 		}
 		var err error
-		if found[i], err = look(f); err != nil {
+		if found[i], err = detectNumber(f); err != nil {
 			return err
 		}
 	}
-	s.line.At(s.soon(), toServer{method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: found}})
+	s.line.At(s.soonTime(), toServer{method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: found}})
 	return nil
 }
 
-// results holds what was found against the frames: a frame that arrived has its own number, others that of one before.
-func (s *stream) results(a method.Results) {
+// checkResults holds what was found against the frames: a frame that arrived has its own number, others that of one before.
+func (s *stream) checkResults(a method.Results) {
 	g := s.open[a.Segment]
 	if g == nil {
 		s.seen.twice++
-		s.seen.note("%s: segment %d, which has its final results, has results again", s.method.Name, a.Segment)
+		s.seen.addNote("%s: segment %d, which has its final results, has results again", s.method.Name, a.Segment)
 		return
 	}
 	for n, found := range a.Frames {
@@ -296,7 +296,7 @@ func (s *stream) results(a method.Results) {
 		}
 		if slices.ContainsFunc(found.Detections, wrong) {
 			s.seen.wrong++
-			s.seen.note("%s: frame %d of segment %d has results of another one: %+v", s.method.Name, n, a.Segment, found.Detections)
+			s.seen.addNote("%s: frame %d of segment %d has results of another one: %+v", s.method.Name, n, a.Segment, found.Detections)
 		}
 		if a.Final && g.arrived[method.A][n] != nil && len(found.Detections) > 0 {
 			s.seen.own++

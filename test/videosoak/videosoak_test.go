@@ -13,14 +13,14 @@ import (
 
 // TestSoak is the short form of `make soak-video`.
 func TestSoak(t *testing.T) {
-	if _, err := new(ffmpeg.Scaler).Scale(draw(1), 64, 64); err != nil {
+	if _, err := new(ffmpeg.Scaler).Scale(renderFrame(1), 64, 64); err != nil {
 		t.Skip(err)
 	}
 	camera := filepath.Join(t.TempDir(), "camera")
 	if text, err := exec.Command("go", "build", "-o", camera, "../../cmd/camera").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	s, err := soak(t.Context(), camera, 6*time.Second, 1)
+	s, err := soakAllMethods(t.Context(), camera, 6*time.Second, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestSoak(t *testing.T) {
 // TestNumbers: each frame's number is read from it, and no other.
 func TestNumbers(t *testing.T) {
 	for number := range 500 {
-		if got, ok := read(draw(number * 31)); !ok || got != number*31 {
+		if got, ok := readNumber(renderFrame(number * 31)); !ok || got != number*31 {
 			t.Fatalf("%d is read as %d, %v", number*31, got, ok)
 		}
 	}
@@ -53,8 +53,8 @@ func TestVerdict(t *testing.T) {
 		return method.Results{Frames: []videoext.Findings{{Detections: []videoext.Detection{{Class: class}}}}, Final: true}
 	}
 	for name, fault := range map[string]func(*stream){
-		"a later frame's": func(s *stream) { s.results(of(3)) },
-		"twice":           func(s *stream) { s.results(of(0)); s.results(of(0)) },
+		"a later frame's": func(s *stream) { s.checkResults(of(3)) },
+		"twice":           func(s *stream) { s.checkResults(of(0)); s.checkResults(of(0)) },
 		"none":            func(*stream) {},
 		"growth": func(s *stream) {
 			s.seen.final, s.seen.own = 1, 1

@@ -37,13 +37,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := write(*dir, *seed, *count, *layer, *layerSeed); err != nil {
+	if err := writeCheckpoint(*dir, *seed, *count, *layer, *layerSeed); err != nil {
 		fmt.Fprintln(os.Stderr, "tools/checkpoint:", err)
 		os.Exit(1)
 	}
 }
 
-func write(dir string, seed uint64, count, other int, otherSeed uint64) error {
+func writeCheckpoint(dir string, seed uint64, count, other int, otherSeed uint64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func write(dir string, seed uint64, count, other int, otherSeed uint64) error {
 		}
 	}
 	var tensors []kernels.HostTensor
-	for _, s := range shapes(count) {
+	for _, s := range listTensors(count) {
 		source := weights.Random{Seed: seed, Type: kernels.BF16}
 		if strings.HasPrefix(s.name, fmt.Sprintf("model.layers.%d.", other)) {
 			source.Seed = otherSeed
@@ -92,8 +92,8 @@ type tensor struct {
 	shape []int
 }
 
-// shapes lists the tensors of a Qwen2 checkpoint with tied embeddings.
-func shapes(count int) []tensor {
+// listTensors lists the tensors of a Qwen2 checkpoint with tied embeddings.
+func listTensors(count int) []tensor {
 	all := []tensor{{"model.embed_tokens.weight", []int{vocab, hidden}}, {"model.norm.weight", []int{hidden}}}
 	for i := range count {
 		name := fmt.Sprintf("model.layers.%d.", i)

@@ -23,7 +23,7 @@ func main() {
 	repos := map[string]*hubtest.Repo{}
 	for _, arg := range flag.Args() {
 		name, dir, _ := strings.Cut(arg, "=")
-		repo, err := read(dir)
+		repo, err := readRepo(dir)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -39,8 +39,8 @@ func main() {
 	<-signals
 }
 
-// read makes a repository of a directory.
-func read(dir string) (*hubtest.Repo, error) {
+// readRepo makes a repository of a directory.
+func readRepo(dir string) (*hubtest.Repo, error) {
 	repo := &hubtest.Repo{Files: map[string][]byte{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

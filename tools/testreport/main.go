@@ -31,7 +31,7 @@ func main() {
 		fmt.Println(command)
 		r.run(command)
 	}
-	if !r.finish() {
+	if !r.printLists() {
 		os.Exit(1)
 	}
 }
@@ -92,7 +92,7 @@ func (r *report) read(events io.Reader) error {
 			}
 			failing[e.Package] = true
 		case e.Action == "skip" && e.Test != "":
-			r.skipped = append(r.skipped, skip{e.Package, e.Test, reason(said[t])})
+			r.skipped = append(r.skipped, skip{e.Package, e.Test, skipReason(said[t])})
 			delete(said, t)
 		case e.Action == "pass":
 			delete(said, t)
@@ -102,8 +102,8 @@ func (r *report) read(events io.Reader) error {
 	return lines.Err()
 }
 
-// finish prints the lists, and says whether nothing failed.
-func (r *report) finish() bool {
+// printLists prints the lists, and says whether nothing failed.
+func (r *report) printLists() bool {
 	if len(r.skipped) > 0 {
 		fmt.Fprintf(r.out, "\nNot run here, %d:\n  %s\n", len(r.skipped), strings.Join(condense(r.skipped), "\n  "))
 	}
@@ -149,8 +149,8 @@ func condense(skipped []skip) (lines []string) {
 // position is where in a file a test said something.
 var position = regexp.MustCompile(`^\S+\.go:[0-9]+: `)
 
-// reason is what a test said before it was skipped, in one line.
-func reason(said []string) string {
+// skipReason is what a test said before it was skipped, in one line.
+func skipReason(said []string) string {
 	var words []string
 	for _, line := range said {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "--- ") {

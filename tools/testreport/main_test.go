@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 		for _, c := range commands {
 			r.run(c)
 		}
-		if r.finish() != (len(r.failed) == 0) {
+		if r.printLists() != (len(r.failed) == 0) {
 			t.Errorf("%q: finish does not say whether anything failed", commands)
 		}
 		return out.String(), r.failed

@@ -61,14 +61,14 @@ func (r Rule) F1(truth, found []videoext.Findings) float64 {
 
 // Count compares a frame.
 func (r Rule) Count(truth, found []videoext.Detection) (c Counts) {
-	truth, found = r.counted(truth, r.Truth), r.counted(found, r.Found)
-	matched := r.matched(truth, found)
+	truth, found = r.countedBoxes(truth, r.Truth), r.countedBoxes(found, r.Found)
+	matched := r.countMatches(truth, found)
 	c.Missed = len(truth) - matched
 	if r.PerFrame {
 		c.Right, c.Wrong = matched, max(len(found)-matched, 0)
 		return c
 	}
-	c.Right = r.matched(found, truth)
+	c.Right = r.countMatches(found, truth)
 	c.Wrong = len(found) - c.Right
 	return c
 }
@@ -77,13 +77,13 @@ func (r Rule) Count(truth, found []videoext.Detection) (c Counts) {
 func (r Rule) Objects(truth []videoext.Findings) float64 {
 	n := 0
 	for i := range truth {
-		n += len(r.counted(truth[i].Detections, r.Truth))
+		n += len(r.countedBoxes(truth[i].Detections, r.Truth))
 	}
 	return float64(n) / float64(max(len(truth), 1))
 }
 
-// matched is how many of some boxes have a match among others.
-func (r Rule) matched(some, others []videoext.Detection) (n int) {
+// countMatches is how many of some boxes have a match among others.
+func (r Rule) countMatches(some, others []videoext.Detection) (n int) {
 	for _, a := range some {
 		if slices.ContainsFunc(others, func(b videoext.Detection) bool { return a.Class == b.Class && a.IoU(b.Region) >= r.IoU }) {
 			n++
@@ -92,8 +92,8 @@ func (r Rule) matched(some, others []videoext.Detection) (n int) {
 	return n
 }
 
-// counted are the boxes that count.
-func (r Rule) counted(all []videoext.Detection, score float32) (some []videoext.Detection) {
+// countedBoxes are the boxes that count.
+func (r Rule) countedBoxes(all []videoext.Detection, score float32) (some []videoext.Detection) {
 	for _, d := range all {
 		if d.Score >= score && (r.Area == 0 || d.Area() <= r.Area) && (r.Classes == nil || slices.Contains(r.Classes, d.Class)) {
 			some = append(some, d)
@@ -150,7 +150,7 @@ func classAt(m *videoext.Mask, x, y, width, height int) uint8 {
 func BoxIoU(truth, found []videoext.Findings, score float32) float64 {
 	sum, rule := 0.0, Rule{}
 	for i := range truth {
-		sum += boxIoU(rule.counted(truth[i].Detections, score), rule.counted(found[i].Detections, score))
+		sum += boxIoU(rule.countedBoxes(truth[i].Detections, score), rule.countedBoxes(found[i].Detections, score))
 	}
 	if len(truth) == 0 {
 		return 1

@@ -35,14 +35,14 @@ func (c *Config) Check() error {
 	if err := c.Knobs.check(); err != nil {
 		return err
 	}
-	_, err := c.adapter(leastSide, leastSide)
+	_, err := c.newAdapter(leastSide, leastSide)
 	return err
 }
 
 // leastSide is that of the least frame that is encoded.
 const leastSide = 16
 
-func (c *Config) adapter(width, height int) (*oneadapt.Adapter, error) {
+func (c *Config) newAdapter(width, height int) (*oneadapt.Adapter, error) {
 	knobs := c.Knobs.Of(width, height)
 	rule, err := c.Rule(knobs)
 	if err != nil {

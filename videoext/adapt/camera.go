@@ -38,8 +38,8 @@ type Segment struct {
 	Measured [][]float64 // of each of the features, as far as they are there
 }
 
-// all numbers the frames.
-func (s *Segment) all() []int {
+// frameNumbers numbers the frames.
+func (s *Segment) frameNumbers() []int {
 	frames := make([]int, s.Frames)
 	for i := range frames {
 		frames[i] = i
@@ -51,26 +51,26 @@ func (s *Segment) all() []int {
 func (c *camera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
-		return c.captured(e)
+		return c.handleCaptured(e)
 	case method.Measured:
-		return c.measured(e)
+		return c.handleMeasured(e)
 	case method.Answer:
 		if s, ok := e.Content.(method.Sensitive); ok && c.adapter != nil && (c.gradient == nil || e.Segment > c.told) {
 			c.gradient, c.told = s.Gradient, e.Segment
 			return c.do(c.adapter.Step(oneadapt.Answered{Interval: int(e.Segment), Utility: float64(s.Gradient.Utility)}))
 		}
 	case method.Tried:
-		return c.tried(e)
+		return c.handleTried(e)
 	case method.Link:
 		c.link = e
 	}
 	return nil
 }
 
-func (c *camera) captured(e method.Captured) (do []method.CameraAction) {
+func (c *camera) handleCaptured(e method.Captured) (do []method.CameraAction) {
 	if c.adapter == nil {
 		var err error
-		if c.adapter, err = c.c.adapter(e.Width, e.Height); err != nil {
+		if c.adapter, err = c.c.newAdapter(e.Width, e.Height); err != nil {
 			return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
 		}
 	}
@@ -80,20 +80,20 @@ func (c *camera) captured(e method.Captured) (do []method.CameraAction) {
 			do = append(do, method.Measure{Segment: e.Segment, Feature: f})
 		}
 	}
-	return append(do, c.flush()...)
+	return append(do, c.askAdapter()...)
 }
 
-func (c *camera) measured(e method.Measured) []method.CameraAction {
+func (c *camera) handleMeasured(e method.Measured) []method.CameraAction {
 	s := c.segments[e.Segment]
 	if s == nil || len(s.Measured) == len(c.c.Knobs.Features()) {
 		return nil
 	}
 	s.Measured = append(s.Measured, e.Values)
-	return c.flush()
+	return c.askAdapter()
 }
 
-// flush asks the adapter about segments of which is known how their frames differ, in order.
-func (c *camera) flush() (do []method.CameraAction) {
+// askAdapter asks the adapter about segments of which is known how their frames differ, in order.
+func (c *camera) askAdapter() (do []method.CameraAction) {
 	for len(c.queue) > 0 {
 		s := c.segments[c.queue[0]]
 		if s.Frames > 1 && len(s.Measured) < len(c.c.Knobs.Features()) {
@@ -114,7 +114,7 @@ func (c *camera) do(actions []oneadapt.Action) (do []method.CameraAction) {
 			do = append(do, c.use(a)...)
 			used = append(used, method.Segment(a.Interval))
 		case oneadapt.Measure:
-			do = append(do, c.try(a))
+			do = append(do, c.requestTrials(a))
 		}
 	}
 	for _, n := range used {
@@ -138,8 +138,8 @@ func (c *camera) use(a oneadapt.Use) []method.CameraAction {
 // refresh is after how many trials the cost of the dearest configuration is measured again.
 const refresh = 20
 
-// try asks for trials, and for one of the dearest configuration where its cost is not known well.
-func (c *camera) try(a oneadapt.Measure) method.CameraAction {
+// requestTrials asks for trials, and for one of the dearest configuration where its cost is not known well.
+func (c *camera) requestTrials(a oneadapt.Measure) method.CameraAction {
 	s := c.segments[method.Segment(a.Interval)]
 	configs := append([]oneadapt.Config{a.Against}, a.Configs...)
 	c.asked = len(configs)
@@ -163,8 +163,8 @@ func (c *camera) try(a oneadapt.Measure) method.CameraAction {
 	return t
 }
 
-// tried tells the adapter.
-func (c *camera) tried(e method.Tried) []method.CameraAction {
+// handleTried tells the adapter.
+func (c *camera) handleTried(e method.Tried) []method.CameraAction {
 	trials := append([]method.Trial{e.Against}, e.Trials...)
 	if c.adapter == nil || e.Segment != c.of {
 		return nil

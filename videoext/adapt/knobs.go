@@ -33,10 +33,10 @@ type Blocks struct {
 
 func (b *Blocks) name() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
 
-func (b *Blocks) check() error { return ladder("QP", b.QPs, 0, media.MaxQP) }
+func (b *Blocks) check() error { return checkLadder("QP", b.QPs, 0, media.MaxQP) }
 
-// ladder holds settings to be at least two, ever finer, and in a range.
-func ladder(what string, values []int, least, most int) error {
+// checkLadder holds settings to be at least two, ever finer, and in a range.
+func checkLadder(what string, values []int, least, most int) error {
 	if len(values) < 2 {
 		return fmt.Errorf("oneadapt: %d settings of %s; a knob has two at least", len(values), what)
 	}
@@ -49,22 +49,22 @@ func ladder(what string, values []int, least, most int) error {
 }
 
 func (b *Blocks) Of(width, height int) []oneadapt.Knob {
-	knobs := make([]oneadapt.Knob, len(grid(width, height).QP))
-	one := quantisers("QP of a macroblock", b.QPs)
+	knobs := make([]oneadapt.Knob, len(macroblockGrid(width, height).QP))
+	one := quantiserKnob("QP of a macroblock", b.QPs)
 	for i := range knobs {
 		knobs[i] = one
 	}
 	return knobs
 }
 
-// grid is the macroblocks of a frame as it is encoded.
-func grid(width, height int) *media.QPMap {
+// macroblockGrid is the macroblocks of a frame as it is encoded.
+func macroblockGrid(width, height int) *media.QPMap {
 	width, height = videoext.Scaled(width, height, 1)
 	return media.NewQPMap(width, height, 0)
 }
 
-// quantisers is a knob of quantisers at their own distances.
-func quantisers(name string, qps []int) oneadapt.Knob {
+// quantiserKnob is a knob of quantisers at their own distances.
+func quantiserKnob(name string, qps []int) oneadapt.Knob {
 	k := oneadapt.Knob{Name: name, Places: make([]float64, len(qps))}
 	for i, qp := range qps {
 		k.Places[i] = float64(qps[0]-qp) / float64(qps[0]-qps[len(qps)-1])
@@ -75,13 +75,13 @@ func quantisers(name string, qps []int) oneadapt.Knob {
 func (b *Blocks) Features() []method.Feature { return nil }
 
 func (b *Blocks) Variant(s *Segment, c oneadapt.Config) method.Variant {
-	m := grid(s.Width, s.Height)
+	m := macroblockGrid(s.Width, s.Height)
 	for i := range m.QP {
 		m.QP[i] = uint8(b.QPs[c[i]])
 	}
 	settings := videoext.Quality{QP: b.QPs[0], Scale: 1}.Settings(s.Width, s.Height)
 	settings.Quality = media.Maps{m}
-	return method.Variant{Frames: s.all(), Settings: settings}
+	return method.Variant{Frames: s.frameNumbers(), Settings: settings}
 }
 
 func (b *Blocks) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
@@ -105,21 +105,21 @@ func (k *Codec) check() error {
 		return errors.New("oneadapt: no bias to B-frames; name one at least")
 	}
 	if len(k.Biases) > 1 {
-		if err := ladder("bias to B-frames", k.Biases, -100, 100); err != nil {
+		if err := checkLadder("bias to B-frames", k.Biases, -100, 100); err != nil {
 			return err
 		}
 	}
-	return ladder("QP", k.QPs, 0, media.MaxQP)
+	return checkLadder("QP", k.QPs, 0, media.MaxQP)
 }
 
 func (k *Codec) Of(int, int) []oneadapt.Knob {
-	knobs := []oneadapt.Knob{quantisers("QP", k.QPs), {Name: "scale", Places: make([]float64, len(k.Scales))}}
+	knobs := []oneadapt.Knob{quantiserKnob("QP", k.QPs), {Name: "scale", Places: make([]float64, len(k.Scales))}}
 	low, high := k.Scales[0], k.Scales[len(k.Scales)-1]
 	for i, s := range k.Scales {
 		knobs[1].Places[i] = (s - low) / (high - low)
 	}
 	if len(k.Biases) > 1 {
-		knobs = append(knobs, quantisers("bias to B-frames", k.Biases))
+		knobs = append(knobs, quantiserKnob("bias to B-frames", k.Biases))
 	}
 	return knobs
 }
@@ -135,7 +135,7 @@ func (k *Codec) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	if len(k.Biases) > 1 {
 		settings.BBias = k.Biases[c[2]]
 	}
-	return method.Variant{Frames: s.all(), Settings: settings}
+	return method.Variant{Frames: s.frameNumbers(), Settings: settings}
 }
 
 func (k *Codec) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
@@ -172,7 +172,7 @@ func (k *Filter) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	for frame := 1; frame < s.Frames; frame++ {
 		differs := true
 		for feature := range k.Features() {
-			differs = differs && deviation(s.Measured[feature], frame) > k.Biases[c[feature]]
+			differs = differs && frameDeviation(s.Measured[feature], frame) > k.Biases[c[feature]]
 		}
 		if differs {
 			v.Frames = append(v.Frames, frame)
@@ -181,8 +181,8 @@ func (k *Filter) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	return v
 }
 
-// deviation is how many standard deviations a frame's difference is above the mean of those of a segment but its first.
-func deviation(values []float64, frame int) float64 {
+// frameDeviation is how many standard deviations a frame's difference is above the mean of those of a segment but its first.
+func frameDeviation(values []float64, frame int) float64 {
 	var sum, squares float64
 	n := float64(len(values) - 1)
 	for _, v := range values[1:] {

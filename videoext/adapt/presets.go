@@ -52,12 +52,12 @@ func (s Settings) Config() (Config, error) {
 		return c, fmt.Errorf("oneadapt: it starts at the dearest or the cheapest configuration, not %q", s.Start)
 	}
 	c.Ahead = s.Preset != "paper"
-	c.Rule = s.rule
+	c.Rule = s.newRule
 	return c, c.Check()
 }
 
-// rule begins with a stream's knobs.
-func (s Settings) rule(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
+// newRule begins with a stream's knobs.
+func (s Settings) newRule(knobs []oneadapt.Knob) (oneadapt.Rule, error) {
 	a := oneadapt.Ascent{Rate: s.Rate, Weight: s.Weight, Gain: s.Gain, Separable: s.Knobs == "blocks", Elastic: s.Preset == "tuned"}
 	start := oneadapt.Dearest(knobs)
 	if s.Start == "cheapest" {

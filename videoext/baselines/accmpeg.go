@@ -54,30 +54,30 @@ type accmpegCamera struct {
 func (a *accmpegCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
-		a.add(e)
+		a.addSegment(e)
 		return []method.CameraAction{method.Detect{Segment: e.Segment, Frames: slices.Compact([]int{0, e.Frames - 1})}}
 	case method.Found:
-		w := a.find(e.Segment)
+		w := a.findSegment(e.Segment)
 		if w == nil {
 			return nil
 		}
 		captured := w.Captured
 		w.ready, w.send = true, func() []method.CameraAction {
-			return a.up.send(captured, all(captured.Frames), a.settings(captured, e.Findings))
+			return a.up.sendFrames(captured, frameNumbers(captured.Frames), a.segmentSettings(captured, e.Findings))
 		}
-		return a.flush()
+		return a.flushReady()
 	case method.Link:
 		a.up.Link = e
 	}
 	return nil
 }
 
-// settings have one map for all of a segment.
-func (a *accmpegCamera) settings(e method.Captured, found []videoext.Findings) media.Settings {
+// segmentSettings have one map for all of a segment.
+func (a *accmpegCamera) segmentSettings(e method.Captured, found []videoext.Findings) media.Settings {
 	s := a.c.High.Settings(e.Width, e.Height)
 	s.BFrames = a.c.BFrames
 	m := media.NewQPMap(s.Width, s.Height, uint8(a.c.Low))
-	for i, score := range a.scores(found, s.Width, s.Height) {
+	for i, score := range a.macroblockScores(found, s.Width, s.Height) {
 		if score >= a.c.Score {
 			m.QP[i] = uint8(a.c.High.QP)
 		}
@@ -86,8 +86,8 @@ func (a *accmpegCamera) settings(e method.Captured, found []videoext.Findings) m
 	return s
 }
 
-// scores are those of macroblocks, the mean over frames.
-func (a *accmpegCamera) scores(found []videoext.Findings, width, height int) []float32 {
+// macroblockScores are those of macroblocks, the mean over frames.
+func (a *accmpegCamera) macroblockScores(found []videoext.Findings, width, height int) []float32 {
 	grid := media.NewQPMap(width, height, 0)
 	means := make([]float32, len(grid.QP))
 	for i := range found {

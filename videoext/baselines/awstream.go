@@ -56,8 +56,8 @@ func Pareto(all []Operating) (front []Operating) {
 	return front
 }
 
-// under is the last of a front within a rate; the first if none is.
-func under(front []Operating, rate float64) int {
+// lastWithinRate is the last of a front within a rate; the first if none is.
+func lastWithinRate(front []Operating, rate float64) int {
 	i, _ := slices.BinarySearchFunc(front, rate, func(o Operating, rate float64) int {
 		if o.Rate <= rate {
 			return -1
@@ -96,7 +96,7 @@ func (c AWStream) New() method.Method {
 	c.Profile = Pareto(c.Profile)
 	setting := "adaptive"
 	if c.Budget > 0 {
-		setting = c.Profile[under(c.Profile, c.Budget)].String()
+		setting = c.Profile[lastWithinRate(c.Profile, c.Budget)].String()
 	}
 	return method.Method{Name: "awstream", Setting: setting, Frames: c.Frames, New: func() (method.Camera, method.Server) {
 		return &awstreamCamera{c: c, up: uplink{longest: c.MaxBacklog}}, &method.OneStream{How: method.Plain{}, Classes: c.Classes}
@@ -130,78 +130,78 @@ func (a *awstreamCamera) Step(_ time.Duration, event method.CameraEvent) []metho
 	switch e := event.(type) {
 	case method.Captured:
 		if a.c.Budget > 0 {
-			a.level = under(a.c.Profile, a.c.Budget)
+			a.level = lastWithinRate(a.c.Profile, a.c.Budget)
 		} else {
-			a.adapt()
+			a.adaptToLink()
 		}
 		o := a.c.Profile[a.level]
-		return a.up.send(e, sampled(e.Frames, o.Skip), a.settings(o, e))
+		return a.up.sendFrames(e, sampledFrames(e.Frames, o.Skip), a.segmentSettings(o, e))
 	case method.Link:
 		a.up.Link = e
 	}
 	return nil
 }
 
-// sampled are the frames of a segment that are not left out.
-func sampled(n, skip int) (frames []int) {
+// sampledFrames are the frames of a segment that are not left out.
+func sampledFrames(n, skip int) (frames []int) {
 	for i := 0; i < n; i += skip + 1 {
 		frames = append(frames, i)
 	}
 	return frames
 }
 
-func (a *awstreamCamera) settings(o Operating, e method.Captured) media.Settings {
+func (a *awstreamCamera) segmentSettings(o Operating, e method.Captured) media.Settings {
 	s := o.Settings(e.Width, e.Height)
 	s.BFrames = a.c.BFrames
 	return s
 }
 
-// adapt moves on by how the link is when a segment is captured. Where the paper probes with bytes of no use, whose pace rises, a probe here
+// adaptToLink moves on by how the link is when a segment is captured. Where the paper probes with bytes of no use, whose pace rises, a probe here
 // is segments of the next configuration.
-func (a *awstreamCamera) adapt() {
+func (a *awstreamCamera) adaptToLink() {
 	empty := a.up.Backlog == 0
 	congested := float64(a.up.Backlog) > a.up.Bandwidth*a.c.Congested.Seconds() && !empty
 	switch {
 	case congested && a.phase == startup:
 		if a.count++; a.count >= startupCongestEnough {
-			a.fall()
+			a.lowerRate()
 		}
 	case congested:
-		a.fall()
+		a.lowerRate()
 	case !empty:
 		a.count = 0
 	case a.phase == startup:
 		a.count = 0
-		a.rise(startup)
+		a.raiseRate(startup)
 	case a.phase == degrade:
 		a.phase, a.count = steady, 0
 	default:
 		if a.count++; a.count >= steadyEnough {
-			a.advance()
+			a.advancePhase()
 		}
 	}
 }
 
-// fall goes to what the link carries, at least a step down.
-func (a *awstreamCamera) fall() {
-	a.level = min(under(a.c.Profile, a.up.Bandwidth*a.c.Share), max(a.level-1, 0))
+// lowerRate goes to what the link carries, at least a step down.
+func (a *awstreamCamera) lowerRate() {
+	a.level = min(lastWithinRate(a.c.Profile, a.up.Bandwidth*a.c.Share), max(a.level-1, 0))
 	a.phase, a.count = degrade, 0
 }
 
-// rise goes a step up; at the top it stays steady.
-func (a *awstreamCamera) rise(next phase) {
+// raiseRate goes a step up; at the top it stays steady.
+func (a *awstreamCamera) raiseRate(next phase) {
 	a.phase = next
 	if a.level++; a.level >= len(a.c.Profile)-1 {
 		a.level, a.phase = len(a.c.Profile)-1, steady
 	}
 }
 
-// advance goes from steady to a probe, and from a probe that got through to steady.
-func (a *awstreamCamera) advance() {
+// advancePhase goes from steady to a probe, and from a probe that got through to steady.
+func (a *awstreamCamera) advancePhase() {
 	a.count = 0
 	if a.phase == probe {
 		a.phase = steady
 		return
 	}
-	a.rise(probe)
+	a.raiseRate(probe)
 }

@@ -49,8 +49,8 @@ type uplink struct {
 	longest time.Duration
 }
 
-// all numbers the frames of a segment.
-func all(n int) []int {
+// frameNumbers numbers the frames of a segment.
+func frameNumbers(n int) []int {
 	frames := make([]int, n)
 	for i := range frames {
 		frames[i] = i
@@ -58,8 +58,8 @@ func all(n int) []int {
 	return frames
 }
 
-// send sends frames of a segment, in their own size, and needs them no more. No frames, or a jammed link: it sends nothing.
-func (u *uplink) send(e method.Captured, frames []int, settings media.Settings) []method.CameraAction {
+// sendFrames sends frames of a segment, in their own size, and needs them no more. No frames, or a jammed link: it sends nothing.
+func (u *uplink) sendFrames(e method.Captured, frames []int, settings media.Settings) []method.CameraAction {
 	release := method.Release{Segment: e.Segment}
 	if len(frames) == 0 || u.Jammed(u.longest) {
 		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, release}
@@ -76,10 +76,10 @@ type waiting struct {
 	send  func() []method.CameraAction // once it is ready
 }
 
-func (p *pending) add(e method.Captured) { p.waiting = append(p.waiting, waiting{Captured: e}) }
+func (p *pending) addSegment(e method.Captured) { p.waiting = append(p.waiting, waiting{Captured: e}) }
 
-// find is nil if nothing is waited for of a segment.
-func (p *pending) find(segment method.Segment) *waiting {
+// findSegment is nil if nothing is waited for of a segment.
+func (p *pending) findSegment(segment method.Segment) *waiting {
 	for i := range p.waiting {
 		if w := &p.waiting[i]; w.Segment == segment && !w.ready {
 			return w
@@ -88,8 +88,8 @@ func (p *pending) find(segment method.Segment) *waiting {
 	return nil
 }
 
-// flush sends what is ready and has nothing before it.
-func (p *pending) flush() (do []method.CameraAction) {
+// flushReady sends what is ready and has nothing before it.
+func (p *pending) flushReady() (do []method.CameraAction) {
 	for len(p.waiting) > 0 && p.waiting[0].ready {
 		do = append(do, p.waiting[0].send()...)
 		p.waiting = p.waiting[1:]

@@ -52,7 +52,7 @@ func TestPareto(t *testing.T) {
 		t.Errorf("front %v", front)
 	}
 	for rate, want := range map[float64]int{1: 0, 5e3: 0, 19e3: 0, 20e3: 1, 89e3: 1, 1e9: 2} {
-		if got := under(front, rate); got != want {
+		if got := lastWithinRate(front, rate); got != want {
 			t.Errorf("at %g bytes a second it takes configuration %d, not %d", rate, got, want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestAWStreamFollowsTheLink(t *testing.T) {
 	step := func(bandwidth float64, backlog, level int, p phase) {
 		t.Helper()
 		a.up.Link = method.Link{Bandwidth: bandwidth, Backlog: backlog}
-		a.adapt()
+		a.adaptToLink()
 		if a.level != level || a.phase != p {
 			t.Fatalf("level %d in phase %d, not %d in %d", a.level, a.phase, level, p)
 		}
@@ -101,16 +101,16 @@ func TestThresholdOfSimilarSegments(t *testing.T) {
 	p := FilterProfile{Target: 0.9, Longest: 1}
 	p.Learn(still, []float64{0.1, 0.5}, func([]int) float64 { return 1 })
 	p.Learn(moving, []float64{0.1, 0.5}, func(frames []int) float64 { return float64(len(frames)) / 4 })
-	if got := p.threshold(still); math.Abs(got-0.5) > 1e-6 {
+	if got := p.weightedThreshold(still); math.Abs(got-0.5) > 1e-6 {
 		t.Errorf("of still frames %g", got)
 	}
-	if got := p.threshold(moving); math.Abs(got-0.5) > 1e-6 {
+	if got := p.weightedThreshold(moving); math.Abs(got-0.5) > 1e-6 {
 		t.Errorf("of moving frames, all of which differ by more than 0.5: %g", got)
 	}
 	p.Target = 1.1
 	p.Examples = p.Examples[:1]
 	p.Learn(moving, []float64{0.1, 0.5}, func(frames []int) float64 { return 1 })
-	if got := p.threshold(moving); got > 1e-6 {
+	if got := p.weightedThreshold(moving); got > 1e-6 {
 		t.Errorf("where no threshold is good enough %g", got)
 	}
 }

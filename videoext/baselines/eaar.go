@@ -42,12 +42,12 @@ func (c EAAR) New() method.Method {
 	setting := fmt.Sprintf("%d/%d at %g", c.Low, c.High.QP, c.Objectness)
 	return method.Method{Name: "eaar", Setting: setting, Frames: c.Frames, New: func() (method.Camera, method.Server) {
 		return &eaarCamera{c: c, up: uplink{longest: c.MaxBacklog}, told: -1},
-			&method.OneStream{How: method.Plain{}, Classes: c.Classes, Answer: c.regions}
+			&method.OneStream{How: method.Plain{}, Classes: c.Classes, Answer: c.wantedRegions}
 	}}
 }
 
-// regions are those of the last frame in which something was looked for.
-func (c EAAR) regions(e method.Inferred) method.Content {
+// wantedRegions are those of the last frame in which something was looked for.
+func (c EAAR) wantedRegions(e method.Inferred) method.Content {
 	f := &e.Findings[len(e.Findings)-1]
 	var regions []videoext.Region
 	for _, p := range f.Proposals {
@@ -72,7 +72,7 @@ func (c *eaarCamera) Step(_ time.Duration, event method.CameraEvent) []method.Ca
 	switch e := event.(type) {
 	case method.Captured:
 		c.begun, c.newest = true, e.Segment
-		return c.up.send(e, all(e.Frames), c.settings(e))
+		return c.up.sendFrames(e, frameNumbers(e.Frames), c.segmentSettings(e))
 	case method.Answer:
 		if w, ok := e.Content.(method.Wanted); ok && c.begun && e.Segment <= c.newest && e.Segment > c.told && len(w.Regions) > 0 {
 			c.told, c.regions = e.Segment, w.Regions[0]
@@ -83,8 +83,8 @@ func (c *eaarCamera) Step(_ time.Duration, event method.CameraEvent) []method.Ca
 	return nil
 }
 
-// settings are those of the next segment: in high quality until the camera is told of regions.
-func (c *eaarCamera) settings(e method.Captured) media.Settings {
+// segmentSettings are those of the next segment: in high quality until the camera is told of regions.
+func (c *eaarCamera) segmentSettings(e method.Captured) media.Settings {
 	s := c.c.High.Settings(e.Width, e.Height)
 	s.BFrames = c.c.BFrames
 	if c.told >= 0 {

@@ -62,7 +62,7 @@ func (s *glimpseServer) Step(_ time.Duration, event method.ServerEvent) []method
 			return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.A, Frames: e.Frames, How: method.Plain{}}}
 		}
 	case method.Inferred:
-		if !s.take(e.Segment) {
+		if !s.removeInferring(e.Segment) {
 			return nil
 		}
 		seen := method.Seen{Frames: e.Frames, Detections: make([][]videoext.Detection, len(e.Frames))}
@@ -72,7 +72,7 @@ func (s *glimpseServer) Step(_ time.Duration, event method.ServerEvent) []method
 		return []method.ServerAction{method.Answer{Segment: e.Segment, Content: seen}}
 	case method.Failed:
 		if e.Stream == method.A {
-			s.take(e.Segment)
+			s.removeInferring(e.Segment)
 			return []method.ServerAction{method.Answer{Segment: e.Segment, Content: method.Seen{}}}
 		}
 	case method.Ended:
@@ -81,7 +81,7 @@ func (s *glimpseServer) Step(_ time.Duration, event method.ServerEvent) []method
 	return nil
 }
 
-func (s *glimpseServer) take(segment method.Segment) bool {
+func (s *glimpseServer) removeInferring(segment method.Segment) bool {
 	i := slices.Index(s.inferring, segment)
 	if i >= 0 {
 		s.inferring = slices.Delete(s.inferring, i, i+1)
@@ -125,11 +125,11 @@ func (g *glimpseCamera) Step(now time.Duration, event method.CameraEvent) (do []
 		g.segments = append(g.segments, &glimpsed{Captured: e})
 		g.held = append(g.held, e.Segment)
 	case method.Measured:
-		g.measured(e)
+		g.handleMeasured(e)
 	case method.Answer:
-		g.answered(e)
+		g.handleAnswer(e)
 	case method.Tracked:
-		g.tracked(e)
+		g.handleTracked(e)
 	case method.Link:
 		g.up.Link = e
 		return nil
@@ -137,13 +137,13 @@ func (g *glimpseCamera) Step(now time.Duration, event method.CameraEvent) (do []
 	default:
 		return nil
 	}
-	do = append(do, g.choose(now)...)
-	do = append(do, g.follow(now)...)
+	do = append(do, g.chooseFrames(now)...)
+	do = append(do, g.flushResults(now)...)
 	do = append(do, g.release()...)
-	return append(do, g.wake()...)
+	return append(do, g.requestWake()...)
 }
 
-func (g *glimpseCamera) find(segment method.Segment) *glimpsed {
+func (g *glimpseCamera) findSegment(segment method.Segment) *glimpsed {
 	for _, s := range g.segments {
 		if s.Segment == segment {
 			return s
@@ -152,8 +152,8 @@ func (g *glimpseCamera) find(segment method.Segment) *glimpsed {
 	return nil
 }
 
-// choose looks for frames to be sent, in the first segment of which they are not known, in turns with measured; and sends them.
-func (g *glimpseCamera) choose(now time.Duration) (do []method.CameraAction) {
+// chooseFrames looks for frames to be sent, in the first segment of which they are not known, in turns with measured; and sends them.
+func (g *glimpseCamera) chooseFrames(now time.Duration) (do []method.CameraAction) {
 	for _, s := range g.segments {
 		switch {
 		case s.sent:
@@ -162,28 +162,28 @@ func (g *glimpseCamera) choose(now time.Duration) (do []method.CameraAction) {
 			return do
 		}
 		if g.last == nil {
-			g.trigger(s, 0)
+			g.addTrigger(s, 0)
 		}
 		if !s.complete {
 			s.measuring = true
 			since := *g.last
 			return append(do, method.Measure{Segment: s.Segment, Feature: method.Pixel, Since: &since})
 		}
-		do = append(do, g.send(now, s))
+		do = append(do, g.sendChosenFrames(now, s))
 	}
 	return do
 }
 
-// trigger notes that a frame is to be sent.
-func (g *glimpseCamera) trigger(s *glimpsed, frame int) {
+// addTrigger notes that a frame is to be sent.
+func (g *glimpseCamera) addTrigger(s *glimpsed, frame int) {
 	s.triggers = append(s.triggers, frame)
 	s.complete = frame == s.Frames-1
 	g.last = &method.Frame{Segment: s.Segment, Frame: frame}
 }
 
-// measured notes the first frame that differs enough from the last one that is sent.
-func (g *glimpseCamera) measured(e method.Measured) {
-	s := g.find(e.Segment)
+// handleMeasured notes the first frame that differs enough from the last one that is sent.
+func (g *glimpseCamera) handleMeasured(e method.Measured) {
+	s := g.findSegment(e.Segment)
 	if s == nil || !s.measuring {
 		return
 	}
@@ -194,16 +194,16 @@ func (g *glimpseCamera) measured(e method.Measured) {
 	}
 	for i := from; i < min(len(e.Values), s.Frames); i++ {
 		if e.Values[i] > g.c.Threshold {
-			g.trigger(s, i)
+			g.addTrigger(s, i)
 			return
 		}
 	}
 	s.complete = true
 }
 
-// send sends the frames that were chosen of a segment. Over a link that is jammed it does not; then the next segment's first frame is
+// sendChosenFrames sends the frames that were chosen of a segment. Over a link that is jammed it does not; then the next segment's first frame is
 // one to be sent.
-func (g *glimpseCamera) send(now time.Duration, s *glimpsed) method.CameraAction {
+func (g *glimpseCamera) sendChosenFrames(now time.Duration, s *glimpsed) method.CameraAction {
 	s.sent = true
 	if len(s.triggers) > 0 && g.up.Jammed(g.up.longest) {
 		s.triggers, g.last = nil, nil
@@ -213,18 +213,18 @@ func (g *glimpseCamera) send(now time.Duration, s *glimpsed) method.CameraAction
 		return method.Skip{Segment: s.Segment, Stream: method.A, Of: s.Frames}
 	}
 	s.until = now + g.c.Patience
-	return method.Encode{Segment: s.Segment, Stream: method.A, Frames: s.triggers, Settings: g.settings(s.Captured)}
+	return method.Encode{Segment: s.Segment, Stream: method.A, Frames: s.triggers, Settings: g.segmentSettings(s.Captured)}
 }
 
-func (g *glimpseCamera) settings(e method.Captured) media.Settings {
+func (g *glimpseCamera) segmentSettings(e method.Captured) media.Settings {
 	s := g.c.Settings(e.Width, e.Height)
 	s.BFrames = g.c.BFrames
 	return s
 }
 
-func (g *glimpseCamera) answered(e method.Answer) {
+func (g *glimpseCamera) handleAnswer(e method.Answer) {
 	seen, ok := e.Content.(method.Seen)
-	s := g.find(e.Segment)
+	s := g.findSegment(e.Segment)
 	if !ok || s == nil || s.answered {
 		return
 	}
@@ -234,8 +234,8 @@ func (g *glimpseCamera) answered(e method.Answer) {
 	}
 }
 
-// follow gives the results of segments in their order, when there is an answer or it is waited for no more.
-func (g *glimpseCamera) follow(now time.Duration) (do []method.CameraAction) {
+// flushResults gives the results of segments in their order, when there is an answer or it is waited for no more.
+func (g *glimpseCamera) flushResults(now time.Duration) (do []method.CameraAction) {
 	for len(g.segments) > 0 {
 		s := g.segments[0]
 		if !s.sent || s.tracking {
@@ -248,7 +248,7 @@ func (g *glimpseCamera) follow(now time.Duration) (do []method.CameraAction) {
 		if track := g.trackNext(s); track != nil {
 			return append(do, *track)
 		}
-		do = append(do, results(s))
+		do = append(do, finalResults(s))
 		g.segments = g.segments[1:]
 	}
 	return do
@@ -273,14 +273,14 @@ func (g *glimpseCamera) trackNext(s *glimpsed) *method.Track {
 			s.results = append(s.results, nil)
 		default:
 			s.tracking = true
-			return &method.Track{From: g.known.Frame, Detections: g.known.detections, Segment: s.Segment, Frames: all(next)[at:]}
+			return &method.Track{From: g.known.Frame, Detections: g.known.detections, Segment: s.Segment, Frames: frameNumbers(next)[at:]}
 		}
 	}
 	return nil
 }
 
-func (g *glimpseCamera) tracked(e method.Tracked) {
-	s := g.find(e.Segment)
+func (g *glimpseCamera) handleTracked(e method.Tracked) {
+	s := g.findSegment(e.Segment)
 	if s == nil || !s.tracking {
 		return
 	}
@@ -291,7 +291,7 @@ func (g *glimpseCamera) tracked(e method.Tracked) {
 	}
 }
 
-func results(s *glimpsed) method.Results {
+func finalResults(s *glimpsed) method.Results {
 	r := method.Results{Segment: s.Segment, Final: true, Frames: make([]videoext.Findings, s.Frames)}
 	for i, d := range s.results {
 		r.Frames[i].Detections = d
@@ -302,7 +302,7 @@ func results(s *glimpsed) method.Results {
 // release gives up frames that nothing is compared with or tracked from any more.
 func (g *glimpseCamera) release() (do []method.CameraAction) {
 	g.held = slices.DeleteFunc(g.held, func(n method.Segment) bool {
-		if g.find(n) != nil || g.last != nil && g.last.Segment == n || g.known != nil && g.known.Segment == n && len(g.known.detections) > 0 {
+		if g.findSegment(n) != nil || g.last != nil && g.last.Segment == n || g.known != nil && g.known.Segment == n && len(g.known.detections) > 0 {
 			return false
 		}
 		do = append(do, method.Release{Segment: n})
@@ -311,8 +311,8 @@ func (g *glimpseCamera) release() (do []method.CameraAction) {
 	return do
 }
 
-// wake asks to be told when the first answer has been waited for long enough.
-func (g *glimpseCamera) wake() []method.CameraAction {
+// requestWake asks to be told when the first answer has been waited for long enough.
+func (g *glimpseCamera) requestWake() []method.CameraAction {
 	for _, s := range g.segments {
 		if s.sent && !s.answered {
 			return []method.CameraAction{method.Wake{At: s.until}}

@@ -72,7 +72,7 @@ func (p *plainCamera) Step(_ time.Duration, event method.CameraEvent) []method.C
 	case method.Captured:
 		settings := p.c.Settings(e.Width, e.Height)
 		settings.BFrames = p.c.BFrames
-		return p.up.send(e, all(e.Frames), settings)
+		return p.up.sendFrames(e, frameNumbers(e.Frames), settings)
 	case method.Link:
 		p.up.Link = e
 	}

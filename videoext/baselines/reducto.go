@@ -48,7 +48,7 @@ const (
 // Learn adds a segment to a profile: with the greatest of some thresholds whose frames are enough for its Target, or 0. Accuracy is that of
 // the segment when only the given frames are looked at.
 func (p *FilterProfile) Learn(differences []float64, thresholds []float64, accuracy func(frames []int) float64) {
-	e := FilterExample{Histogram: p.histogram(differences)}
+	e := FilterExample{Histogram: p.differenceHistogram(differences)}
 	for _, t := range thresholds {
 		if t > e.Threshold && accuracy(Differing(differences, t)) >= p.Target {
 			e.Threshold = t
@@ -57,8 +57,8 @@ func (p *FilterProfile) Learn(differences []float64, thresholds []float64, accur
 	p.Examples = append(p.Examples, e)
 }
 
-// histogram is the part of frames in each of equal ranges of differences; the first frame has none.
-func (p *FilterProfile) histogram(differences []float64) []float64 {
+// differenceHistogram is the part of frames in each of equal ranges of differences; the first frame has none.
+func (p *FilterProfile) differenceHistogram(differences []float64) []float64 {
 	h := make([]float64, histogramBins)
 	for _, d := range differences[min(1, len(differences)):] {
 		i := histogramBins - 1
@@ -70,9 +70,9 @@ func (p *FilterProfile) histogram(differences []float64) []float64 {
 	return h
 }
 
-// threshold is the mean of those of the most similar examples, weighted by how similar they are.
-func (p *FilterProfile) threshold(differences []float64) float64 {
-	h := p.histogram(differences)
+// weightedThreshold is the mean of those of the most similar examples, weighted by how similar they are.
+func (p *FilterProfile) weightedThreshold(differences []float64) float64 {
+	h := p.differenceHistogram(differences)
 	type near struct{ distance, threshold float64 }
 	var all []near
 	for _, e := range p.Examples {
@@ -144,33 +144,33 @@ type reductoCamera struct {
 func (r *reductoCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
-		r.add(e)
+		r.addSegment(e)
 		return []method.CameraAction{method.Measure{Segment: e.Segment, Feature: r.c.Feature}}
 	case method.Measured:
-		w := r.find(e.Segment)
+		w := r.findSegment(e.Segment)
 		if w == nil {
 			return nil
 		}
 		captured := w.Captured
 		w.ready, w.send = true, func() []method.CameraAction {
-			return r.up.send(captured, r.choose(e.Values), r.settings(captured))
+			return r.up.sendFrames(captured, r.chooseFrames(e.Values), r.segmentSettings(captured))
 		}
-		return r.flush()
+		return r.flushReady()
 	case method.Link:
 		r.up.Link = e
 	}
 	return nil
 }
 
-func (r *reductoCamera) choose(differences []float64) []int {
+func (r *reductoCamera) chooseFrames(differences []float64) []int {
 	threshold := r.c.Threshold
 	if r.c.Profile != nil {
-		threshold = r.c.Profile.threshold(differences)
+		threshold = r.c.Profile.weightedThreshold(differences)
 	}
 	return Differing(differences, threshold)
 }
 
-func (r *reductoCamera) settings(e method.Captured) media.Settings {
+func (r *reductoCamera) segmentSettings(e method.Captured) media.Settings {
 	s := r.c.Settings(e.Width, e.Height)
 	s.BFrames = r.c.BFrames
 	return s

@@ -53,23 +53,23 @@ type vigilCamera struct {
 func (v *vigilCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
-		v.add(e)
-		return []method.CameraAction{method.Detect{Segment: e.Segment, Frames: all(e.Frames)}}
+		v.addSegment(e)
+		return []method.CameraAction{method.Detect{Segment: e.Segment, Frames: frameNumbers(e.Frames)}}
 	case method.Found:
-		w := v.find(e.Segment)
+		w := v.findSegment(e.Segment)
 		if w == nil {
 			return nil
 		}
 		captured := w.Captured
-		w.ready, w.send = true, func() []method.CameraAction { return v.send(captured, e) }
-		return v.flush()
+		w.ready, w.send = true, func() []method.CameraAction { return v.sendFoundRegions(captured, e) }
+		return v.flushReady()
 	case method.Link:
 		v.up.Link = e
 	}
 	return nil
 }
 
-func (v *vigilCamera) send(e method.Captured, found method.Found) []method.CameraAction {
+func (v *vigilCamera) sendFoundRegions(e method.Captured, found method.Found) []method.CameraAction {
 	settings := v.c.High.Settings(e.Width, e.Height)
 	settings.BFrames = v.c.BFrames
 	var frames []int
@@ -87,5 +87,5 @@ func (v *vigilCamera) send(e method.Captured, found method.Found) []method.Camer
 		}
 	}
 	settings.Quality = maps
-	return v.up.send(e, frames, settings)
+	return v.up.sendFrames(e, frames, settings)
 }

@@ -13,7 +13,7 @@ const (
 	longestWait = 10 * time.Second
 )
 
-func (b *backoff) next() time.Duration {
+func (b *backoff) nextDelay() time.Duration {
 	b.wait = min(max(2*b.wait, firstWait), longestWait)
 	return b.wait/2 + rand.N(b.wait/2)
 }

@@ -44,8 +44,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// put gives a message, and says whether there was room.
-func (b *body) put(data []byte) bool {
+// putMessage gives a message, and says whether there was room.
+func (b *body) putMessage(data []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.data) > 0 || b.end != nil {
@@ -56,8 +56,8 @@ func (b *body) put(data []byte) bool {
 	return true
 }
 
-// left is how much of the message has not been read, and whether there is room for the next one.
-func (b *body) left() (n int, room bool) {
+// unreadBytes is how much of the message has not been read, and whether there is room for the next one.
+func (b *body) unreadBytes() (n int, room bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.data), len(b.data) == 0 && b.end == nil
@@ -65,15 +65,15 @@ func (b *body) left() (n int, room bool) {
 
 // Close implements io.Closer: it ends a read that waits, without which a connection that broke would wait for that read.
 func (b *body) Close() error {
-	b.fail(errDropped)
+	b.endWithError(errDropped)
 	return nil
 }
 
-// finish ends the body behind its message.
-func (b *body) finish() { b.fail(io.EOF) }
+// endWithEOF ends the body behind its message.
+func (b *body) endWithEOF() { b.endWithError(io.EOF) }
 
-// fail ends it with an error, at once if that is another one than io.EOF.
-func (b *body) fail(err error) {
+// endWithError ends it with an error, at once if that is another one than io.EOF.
+func (b *body) endWithError(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != io.EOF {

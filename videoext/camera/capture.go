@@ -57,17 +57,17 @@ func (f *film) run(ctx context.Context) {
 	defer func() { f.close() }()
 	f.began = time.Now()
 	for {
-		s := f.next(ctx)
-		if ctx.Err() != nil || !f.give(ctx, s) || s.end != nil {
+		s := f.nextShot(ctx)
+		if ctx.Err() != nil || !f.sendShot(ctx, s) || s.end != nil {
 			return
 		}
-		if s.lost != nil && !sleep(ctx, f.backoff.next()) {
+		if s.lost != nil && !sleep(ctx, f.backoff.nextDelay()) {
 			return
 		}
 	}
 }
 
-func (f *film) give(ctx context.Context, s shot) bool {
+func (f *film) sendShot(ctx context.Context, s shot) bool {
 	select {
 	case f.out <- s:
 		return true
@@ -83,33 +83,33 @@ func (f *film) close() {
 	}
 }
 
-// next waits for a frame.
-func (f *film) next(ctx context.Context) shot {
+// nextShot waits for a frame.
+func (f *film) nextShot(ctx context.Context) shot {
 	for {
 		before := osthread.Time()
-		frame, err := f.take(ctx)
+		frame, err := f.readFrame(ctx)
 		took := osthread.Time() - before
 		switch {
 		case err == nil:
 			f.place(frame)
 			if f.Paced && !f.Live {
-				f.pace(ctx, frame.Time)
+				f.waitUntil(ctx, frame.Time)
 			}
 			f.backoff.reset()
 			return shot{frame: frame, took: took}
 		case f.Live:
-			f.restart()
+			f.restartSource()
 			return shot{lost: err}
 		case errors.Is(err, io.EOF) && f.Loop && f.last != nil:
-			f.restart()
+			f.restartSource()
 		default:
 			return shot{end: err}
 		}
 	}
 }
 
-// restart closes the source, and has the frames of the next one come after those that were.
-func (f *film) restart() {
+// restartSource closes the source, and has the frames of the next one come after those that were.
+func (f *film) restartSource() {
 	f.close()
 	if f.last == nil {
 		return
@@ -120,7 +120,7 @@ func (f *film) restart() {
 	}
 }
 
-func (f *film) take(ctx context.Context) (*media.Frame, error) {
+func (f *film) readFrame(ctx context.Context) (*media.Frame, error) {
 	if f.source == nil {
 		source, err := f.Open(ctx)
 		if err != nil {
@@ -144,8 +144,8 @@ func (f *film) place(frame *media.Frame) {
 // latest is how far a source may be behind before its pace begins anew.
 const latest = time.Second
 
-// pace waits until a frame is due.
-func (f *film) pace(ctx context.Context, at time.Duration) {
+// waitUntil waits until a frame is due.
+func (f *film) waitUntil(ctx context.Context, at time.Duration) {
 	early := at - time.Since(f.began)
 	if early < -latest {
 		f.began = f.began.Add(-early)

@@ -38,7 +38,7 @@ const (
 )
 
 // check says what is wrong with the address, without connecting.
-func (s *Server) address() (string, error) {
+func (s *Server) sessionURL() (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", fmt.Errorf("server %q is no address such as http://host:8000", s.URL)
@@ -51,7 +51,7 @@ func (s *Server) address() (string, error) {
 
 // Connect implements Peer.
 func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, error) {
-	address, err := s.address()
+	address, err := s.sessionURL()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, e
 		request.Header.Set("Authorization", "Bearer "+s.Key)
 	}
 	c := &connection{}
-	transport := s.transport(c)
+	transport := s.newTransport(c)
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		transport.CloseIdleConnections()
@@ -81,8 +81,8 @@ func (s *Server) Connect(ctx context.Context, body io.ReadCloser) (Connection, e
 	return c, nil
 }
 
-// transport makes connections for one session.
-func (s *Server) transport(c *connection) *http.Transport {
+// newTransport makes connections for one session.
+func (s *Server) newTransport(c *connection) *http.Transport {
 	dial := s.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: DialTimeout}).DialContext
@@ -96,7 +96,7 @@ func (s *Server) transport(c *connection) *http.Transport {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
 			if err == nil {
-				c.keep(conn)
+				c.setConn(conn)
 			}
 			return conn, err
 		},
@@ -127,7 +127,7 @@ type connection struct {
 	conn net.Conn
 }
 
-func (c *connection) keep(conn net.Conn) {
+func (c *connection) setConn(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conn = conn
@@ -137,7 +137,7 @@ func (c *connection) keep(conn net.Conn) {
 func (c *connection) Unacknowledged() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return unacknowledged(c.conn)
+	return unacknowledgedBytes(c.conn)
 }
 
 // Close implements Connection.

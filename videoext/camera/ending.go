@@ -26,8 +26,8 @@ func (e *ending) begin(now time.Duration, asked bool) bool {
 	return first
 }
 
-// waited says whether results have been waited for long enough, and that for longer by some time.
-func (e *ending) waited(now, longer time.Duration) bool {
+// hasTimedOut says whether results have been waited for long enough, and that for longer by some time.
+func (e *ending) hasTimedOut(now, longer time.Duration) bool {
 	if e.asked {
 		return now-e.at > patienceAsked+longer
 	}

@@ -31,7 +31,7 @@ func TestEnding(t *testing.T) {
 				t.Errorf("%s: at %v it is said to be heard of first, or not", name, now)
 			}
 			for _, longer := range []time.Duration{0, farewell} {
-				if got, want := e.begun && e.waited(now, longer), now > c.last+longer && e.begun; now > max(c.ended, c.asked) && got != want {
+				if got, want := e.begun && e.hasTimedOut(now, longer), now > c.last+longer && e.begun; now > max(c.ended, c.asked) && got != want {
 					t.Fatalf("%s: at %v, for %v longer: waited %v, want %v", name, now, longer, got, want)
 				}
 			}

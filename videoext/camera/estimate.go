@@ -33,8 +33,8 @@ const (
 	nothing = 1.0                    // bytes a second, of such a link: 0 would be one that is unknown
 )
 
-// see takes in how many bytes were acknowledged in all, and how many are not yet.
-func (e *estimate) see(now time.Duration, delivered, outstanding int) {
+// observeDelivery takes in how many bytes were acknowledged in all, and how many are not yet.
+func (e *estimate) observeDelivery(now time.Duration, delivered, outstanding int) {
 	came, took, waited := delivered-e.delivered, now-e.at, e.outstanding > 0
 	e.at, e.delivered, e.outstanding = now, delivered, outstanding
 	switch {
@@ -81,16 +81,16 @@ func (e *estimate) ended(now time.Duration) {
 	}
 }
 
-// link is what methods are told. While nothing is known of the link, nothing is said to wait for it.
-func (e *estimate) link() method.Link {
+// methodLink is what methods are told. While nothing is known of the link, nothing is said to wait for it.
+func (e *estimate) methodLink() method.Link {
 	if e.rate == 0 {
 		return method.Link{}
 	}
 	return method.Link{Bandwidth: e.rate, Backlog: e.outstanding}
 }
 
-// stalled is for how long something has waited and nothing was acknowledged.
-func (e *estimate) stalled(now time.Duration) time.Duration {
+// stalledFor is for how long something has waited and nothing was acknowledged.
+func (e *estimate) stalledFor(now time.Duration) time.Duration {
 	if e.outstanding == 0 {
 		return 0
 	}

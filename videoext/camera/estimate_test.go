@@ -42,7 +42,7 @@ func (w *wire) watch(e *estimate, r *rand.Rand, d time.Duration, each func()) {
 	for end := w.now + d; w.now < end; {
 		w.run(tick/2 + time.Duration(r.IntN(int(tick/time.Millisecond)))*time.Millisecond)
 		delivered, outstanding := w.seen()
-		e.see(w.now, delivered, outstanding)
+		e.observeDelivery(w.now, delivered, outstanding)
 		each()
 	}
 }
@@ -55,11 +55,11 @@ func TestEstimate(t *testing.T) {
 		rate := math.Exp(math.Log(20e3) + r.Float64()*math.Log(100)) // 160 kbit to 16 Mbit a second
 		w := &wire{rtt: time.Duration(r.IntN(300)) * time.Millisecond, rate: rate}
 		e := &estimate{}
-		if l := e.link(); l.Bandwidth != 0 || l.Backlog != 0 {
+		if l := e.methodLink(); l.Bandwidth != 0 || l.Backlog != 0 {
 			t.Errorf("before anything was sent the link is %+v", l)
 		}
 		busy := func() { // so much that it never waits for more
-			if l := e.link(); l.Bandwidth > 0 && l.Backlog != w.given-e.delivered {
+			if l := e.methodLink(); l.Bandwidth > 0 && l.Backlog != w.given-e.delivered {
 				t.Errorf("seed %d: %d bytes wait, want %d", seed, l.Backlog, w.given-e.delivered)
 			}
 			if w.waiting < rate {
@@ -68,8 +68,8 @@ func TestEstimate(t *testing.T) {
 		}
 		near := func(when string, want float64) {
 			t.Helper()
-			if off := e.link().Bandwidth/want - 1; math.Abs(off) > 0.15 {
-				t.Errorf("seed %d, %s: %.0f bytes a second, want %.0f, %.0f %% off; round trip %v", seed, when, e.link().Bandwidth, want, 100*off, w.rtt)
+			if off := e.methodLink().Bandwidth/want - 1; math.Abs(off) > 0.15 {
+				t.Errorf("seed %d, %s: %.0f bytes a second, want %.0f, %.0f %% off; round trip %v", seed, when, e.methodLink().Bandwidth, want, 100*off, w.rtt)
 			}
 		}
 		busy()
@@ -80,10 +80,10 @@ func TestEstimate(t *testing.T) {
 		near("at a quarter", rate/4)
 		w.rate = 0
 		w.watch(e, r, 2*quiet, busy)
-		if got := e.link().Bandwidth; got != nothing {
+		if got := e.methodLink().Bandwidth; got != nothing {
 			t.Errorf("seed %d: a link that carries nothing is said to carry %v", seed, got)
 		}
-		if stalled := e.stalled(w.now); stalled < quiet || stalled > 2*quiet+2*tick {
+		if stalled := e.stalledFor(w.now); stalled < quiet || stalled > 2*quiet+2*tick {
 			t.Errorf("seed %d: nothing has come for %v, want about %v", seed, stalled, 2*quiet-w.rtt)
 		}
 		w.rate = rate
@@ -103,7 +103,7 @@ func TestEstimateOfBursts(t *testing.T) {
 		for segment := range 20 {
 			w.give(int(rate * (0.4 + r.Float64())))
 			w.watch(e, r, time.Second+time.Duration(r.IntN(1500))*time.Millisecond, func() {
-				if got := e.link().Bandwidth; got > 1.1*rate || segment > 5 && got < 0.8*rate {
+				if got := e.methodLink().Bandwidth; got > 1.1*rate || segment > 5 && got < 0.8*rate {
 					t.Fatalf("seed %d, segment %d: %.0f bytes a second, want %.0f; round trip %v", seed, segment, got, rate, w.rtt)
 				}
 			})
@@ -112,7 +112,7 @@ func TestEstimateOfBursts(t *testing.T) {
 			w.give(1 + int(rate/100))
 			w.watch(e, r, 500*time.Millisecond, func() {})
 		}
-		if got := e.link().Bandwidth; got > 1.1*rate || got < 0.8*rate {
+		if got := e.methodLink().Bandwidth; got > 1.1*rate || got < 0.8*rate {
 			t.Errorf("seed %d, after small messages: %.0f bytes a second, want %.0f", seed, got, rate)
 		}
 	}

@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 	}
 	say := func(m session.Message) func(io.Writer, func()) {
 		return func(w io.Writer, flush func()) {
-			_, _ = w.Write(encoded(m)) // the camera may be gone
+			_, _ = w.Write(encodeMessage(m)) // the camera may be gone
 			flush()
 		}
 	}

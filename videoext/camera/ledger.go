@@ -39,14 +39,14 @@ func (l *ledger) open(segment method.Segment, frames int, now time.Duration) {
 	l.entries = append(l.entries, &entry{segment: segment, frames: frames, captured: now})
 }
 
-func (e *entry) size() (n int) {
+func (e *entry) messageBytes() (n int) {
 	for _, m := range e.messages {
 		n += len(m.data)
 	}
 	return n
 }
 
-func (l *ledger) find(segment method.Segment) *entry {
+func (l *ledger) findEntry(segment method.Segment) *entry {
 	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.segment == segment })
 	if i < 0 {
 		return nil
@@ -62,12 +62,12 @@ const (
 	later place = false
 )
 
-// of is the place of a stream's message.
-func of(s method.Stream) place { return s == method.A }
+// placeOf is the place of a stream's message.
+func placeOf(s method.Stream) place { return s == method.A }
 
-// add keeps a message of a segment.
-func (l *ledger) add(segment method.Segment, at place, data []byte, coded bool) {
-	e := l.find(segment)
+// addMessage keeps a message of a segment.
+func (l *ledger) addMessage(segment method.Segment, at place, data []byte, coded bool) {
+	e := l.findEntry(segment)
 	if e == nil { // it is done
 		return
 	}
@@ -92,18 +92,18 @@ func (l *ledger) giveUp(e *entry) {
 	if !e.begun || !slices.ContainsFunc(e.messages, func(m *message) bool { return m.coded }) {
 		return
 	}
-	before := e.size()
+	before := e.messageBytes()
 	begin := e.messages[0]
 	e.messages = slices.DeleteFunc(e.messages, func(m *message) bool { return m.coded })
 	if begin.coded {
 		skip := session.Skipped{Skip: method.Skip{Segment: e.segment, Stream: method.A, Of: e.frames}}
-		e.messages = slices.Insert(e.messages, 0, &message{data: encoded(&skip), sent: begin.sent})
+		e.messages = slices.Insert(e.messages, 0, &message{data: encodeMessage(&skip), sent: begin.sent})
 	}
-	l.bytes -= before - e.size()
+	l.bytes -= before - e.messageBytes()
 }
 
-// encoded is a message that always has a form for the wire.
-func encoded(m session.Message) []byte {
+// encodeMessage is a message that always has a form for the wire.
+func encodeMessage(m session.Message) []byte {
 	data, err := session.Append(nil, m)
 	if err != nil {
 		panic(err) // unreachable: the message has numbers alone
@@ -111,8 +111,8 @@ func encoded(m session.Message) []byte {
 	return data
 }
 
-// next is the message that is to be sent now; nil: there is none. Stream A of segments is sent in their order.
-func (l *ledger) next() []byte {
+// nextMessage is the message that is to be sent now; nil: there is none. Stream A of segments is sent in their order.
+func (l *ledger) nextMessage() []byte {
 	for _, e := range l.entries {
 		if !e.begun {
 			return nil
@@ -127,8 +127,8 @@ func (l *ledger) next() []byte {
 	return nil
 }
 
-// waiting is how many bytes could be sent and are not.
-func (l *ledger) waiting() (n int) {
+// unsentBytes is how many bytes could be sent and are not.
+func (l *ledger) unsentBytes() (n int) {
 	for _, e := range l.entries {
 		if !e.begun {
 			break
@@ -142,9 +142,9 @@ func (l *ledger) waiting() (n int) {
 	return n
 }
 
-// resume begins a new session, in which a segment is the first of which the server has nothing. It has the messages on stream A of
+// resumeSession begins a new session, in which a segment is the first of which the server has nothing. It has the messages on stream A of
 // those before, until it is started again; what was said of them later may not have come.
-func (l *ledger) resume(next method.Segment) {
+func (l *ledger) resumeSession(next method.Segment) {
 	for _, e := range l.entries {
 		for i, m := range e.messages {
 			m.sent = i == 0 && e.segment < next
@@ -155,11 +155,11 @@ func (l *ledger) resume(next method.Segment) {
 // clear forgets all segments.
 func (l *ledger) clear() { l.entries, l.bytes = nil, 0 }
 
-// done forgets the segments up to one, which have their results, and returns them.
-func (l *ledger) done(last method.Segment) []*entry {
+// removeDone forgets the segments up to one, which have their results, and returns them.
+func (l *ledger) removeDone(last method.Segment) []*entry {
 	n := 0
 	for n < len(l.entries) && l.entries[n].segment <= last {
-		l.bytes -= l.entries[n].size()
+		l.bytes -= l.entries[n].messageBytes()
 		n++
 	}
 	done := slices.Clone(l.entries[:n])

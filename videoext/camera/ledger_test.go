@@ -64,7 +64,7 @@ func (l *listed) add(n *note) {
 }
 
 func skipOf(segment method.Segment) []byte {
-	return encoded(&session.Skipped{Skip: method.Skip{Segment: segment, Of: 10}})
+	return encodeMessage(&session.Skipped{Skip: method.Skip{Segment: segment, Of: 10}})
 }
 
 func (l *listed) next() *note {
@@ -126,7 +126,7 @@ func (l *ledgers) add(segment method.Segment, a, coded bool) {
 	if a {
 		at = first
 	}
-	l.tested.add(segment, at, data, coded)
+	l.tested.addMessage(segment, at, data, coded)
 	if segment >= l.heard {
 		l.dumb.add(&note{segment: segment, a: a, data: data, coded: coded})
 	}
@@ -134,7 +134,7 @@ func (l *ledgers) add(segment method.Segment, a, coded bool) {
 
 // send sends the next message.
 func (l *ledgers) send() bool {
-	want, got := l.dumb.next(), l.tested.next()
+	want, got := l.dumb.next(), l.tested.nextMessage()
 	if want == nil && got == nil {
 		return false
 	}
@@ -160,7 +160,7 @@ func (l *ledgers) arrive() {
 // hear tells the camera that all before a segment are done, perhaps not for the first time.
 func (l *ledgers) hear(before method.Segment) {
 	var gone []method.Segment
-	for _, e := range l.tested.done(before - 1) {
+	for _, e := range l.tested.removeDone(before - 1) {
 		gone = append(gone, e.segment)
 	}
 	for n, segment := range gone {
@@ -183,7 +183,7 @@ func (l *ledgers) resume() {
 	if l.r.IntN(4) == 0 {
 		l.far.told = l.far.done
 	}
-	l.tested.resume(l.far.told)
+	l.tested.resumeSession(l.far.told)
 	for _, m := range l.dumb.notes {
 		m.sent = m.a && m.segment < l.far.told
 	}
@@ -242,7 +242,7 @@ func (l *ledgers) begun() method.Segment {
 func (l *ledgers) bounded() {
 	sum, frames := 0, false
 	for _, e := range l.tested.entries {
-		sum += e.size()
+		sum += e.messageBytes()
 		frames = frames || slices.ContainsFunc(e.messages, func(m *message) bool { return m.coded })
 	}
 	if sum != l.tested.bytes || sum != l.dumb.bytes() || frames && sum > l.tested.maxBytes {
@@ -270,7 +270,7 @@ func TestLedger(t *testing.T) {
 					}
 				}
 			}
-			if got := l.tested.waiting(); got != waits {
+			if got := l.tested.unsentBytes(); got != waits {
 				t.Fatalf("seed %d: %d bytes wait, want %d", seed, got, waits)
 			}
 		}

@@ -64,7 +64,7 @@ func Run(ctx context.Context, c Config) (Totals, error) {
 	w := &worker{encoder: c.Encoder, detector: c.Detector, preset: c.Preset, in: r.tasks, out: outcomes}
 	all.Go(func() { w.run(inner) })
 	err := r.loop(ctx, inner, &all, outcomes)
-	r.drop()
+	r.dropSession()
 	cancel()
 	all.Wait()
 	r.totals.Elapsed = r.now()
@@ -73,7 +73,7 @@ func Run(ctx context.Context, c Config) (Totals, error) {
 
 func (r *runner) now() time.Duration { return time.Since(r.began) }
 
-func (r *runner) observe(e Event) {
+func (r *runner) observeEvent(e Event) {
 	if r.Observe != nil {
 		r.Observe(e)
 	}
@@ -88,83 +88,83 @@ func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes 
 		if err := r.stream.err; err != nil {
 			return err
 		}
-		if over, err := r.session(inner, all); over || err != nil {
+		if over, err := r.stepSession(inner, all); over || err != nil {
 			return err
 		}
-		r.send()
+		r.sendNextMessage()
 		select {
 		case <-stop:
 			stop = nil
-			r.finish(nil, true)
-		case s := <-r.wanted():
-			r.shot(s)
-		case r.idle() <- r.first():
+			r.finishCapture(nil, true)
+		case s := <-r.shotChannel():
+			r.handleShot(s)
+		case r.taskChannel() <- r.firstTask():
 			r.doing, r.todo = r.todo[0], r.todo[1:]
 		case out := <-outcomes:
-			if err := r.worked(r.now(), out); err != nil {
-				r.observe(NotDone{err})
+			if err := r.handleOutcome(r.now(), out); err != nil {
+				r.observeEvent(NotDone{err})
 			}
 		case h := <-r.heard:
-			if err := r.hears(inner, all, h); err != nil {
+			if err := r.handleHeard(inner, all, h); err != nil {
 				return err
 			}
-		case <-r.sayable():
+		case <-r.bodyReady():
 		case <-ticker.C:
-			r.tick(r.now())
+			r.wakeMethod(r.now())
 		}
 	}
 }
 
-// wanted is where frames come from; nil while none are to be taken. Where nothing sets the pace a segment waits until the one before has its results: methods
+// shotChannel is where frames come from; nil while none are to be taken. Where nothing sets the pace a segment waits until the one before has its results: methods
 // leave out what comes too late, and so nothing does.
-func (r *runner) wanted() <-chan shot {
-	if r.ending.begun || !r.Paced && !r.Live && (!r.room() || len(r.ledger.entries) > 0) {
+func (r *runner) shotChannel() <-chan shot {
+	if r.ending.begun || !r.Paced && !r.Live && (!r.hasRoom() || len(r.ledger.entries) > 0) {
 		return nil
 	}
 	return r.shots
 }
 
-// idle is where tasks go to; nil while there is none, or the worker has one.
-func (r *runner) idle() chan<- task {
+// taskChannel is where tasks go to; nil while there is none, or the worker has one.
+func (r *runner) taskChannel() chan<- task {
 	if r.doing != nil || len(r.todo) == 0 {
 		return nil
 	}
 	return r.tasks
 }
 
-func (r *runner) first() task {
+func (r *runner) firstTask() task {
 	if len(r.todo) == 0 {
 		return nil
 	}
 	return r.todo[0]
 }
 
-// sayable is told when the session takes another message.
-func (r *runner) sayable() <-chan struct{} {
+// bodyReady is told when the session takes another message.
+func (r *runner) bodyReady() <-chan struct{} {
 	if r.talk == nil {
 		return nil
 	}
 	return r.talk.body.ready
 }
 
-func (r *runner) shot(s shot) {
+func (r *runner) handleShot(s shot) {
 	r.totals.Times.Decode += s.took
 	switch {
 	case s.end != nil:
 		if !errors.Is(s.end, io.EOF) {
 			r.end = s.end
 		}
-		r.finish(r.end, false)
+		r.finishCapture(r.end, false)
 	case s.lost != nil:
-		r.observe(SourceLost{s.lost})
-		r.flush(r.now())
+		r.observeEvent(SourceLost{s.lost})
+		r.flushSegment(r.now())
 	default:
-		r.frame(r.now(), s.frame)
+		r.addFrame(r.now(), s.frame)
 	}
 }
 
-// finish takes no more frames. It may have been asked for.
-func (r *runner) finish(err error, asked bool) {
+// finishCapture takes no more frames. It may have been asked for.
+func (r *runner) finishCapture(err error, asked bool) {
 	now := r.now()
 	if !r.ending.begin(now, asked) {
 		return
@@ -173,11 +173,11 @@ func (r *runner) finish(err error, asked bool) {
 		r.stopFilm()
 	}
 	r.end = err
-	r.flush(now)
+	r.flushSegment(now)
 }
 
-// film begins to take frames.
-func (r *runner) film(inner context.Context, all *sync.WaitGroup) {
+// startFilm begins to take frames.
+func (r *runner) startFilm(inner context.Context, all *sync.WaitGroup) {
 	if r.shots != nil || r.ending.begun {
 		return
 	}
@@ -188,14 +188,14 @@ func (r *runner) film(inner context.Context, all *sync.WaitGroup) {
 	all.Go(func() { f.run(ctx) })
 }
 
-// hears takes in what a session says.
-func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) error {
+// handleHeard takes in what a session says.
+func (r *runner) handleHeard(inner context.Context, all *sync.WaitGroup, h heard) error {
 	t := r.talk
 	if t == nil || h.from != t {
 		return nil
 	}
 	if h.err != nil {
-		return r.lose(h.err)
+		return r.loseSession(h.err)
 	}
 	if h.connection != nil {
 		t.connection = h.connection
@@ -204,29 +204,29 @@ func (r *runner) hears(inner context.Context, all *sync.WaitGroup, h heard) erro
 	switch m := h.message.(type) {
 	case *session.Welcome:
 		if t.welcome {
-			return r.lose(errors.New("the server says Welcome a second time"))
+			return r.loseSession(errors.New("the server says Welcome a second time"))
 		}
-		if err := r.welcome(r.now(), m); err != nil {
+		if err := r.handleWelcome(r.now(), m); err != nil {
 			return err
 		}
 		t.welcome, r.met, r.ending.progress = true, true, r.now()
 		r.totals.Sessions++
-		r.observe(Connected{m.Method, m.Next})
-		r.film(inner, all)
+		r.observeEvent(Connected{m.Method, m.Next})
+		r.startFilm(inner, all)
 		return nil
 	case *session.Refused:
-		return r.lose(&refusal{m.Reason})
+		return r.loseSession(&refusal{m.Reason})
 	}
 	if !t.welcome {
-		return r.lose(fmt.Errorf("the server begins with %T", h.message))
+		return r.loseSession(fmt.Errorf("the server begins with %T", h.message))
 	}
-	done, err := r.hear(r.now(), h.message)
+	done, err := r.handleMessage(r.now(), h.message)
 	if err != nil {
-		return r.lose(err)
+		return r.loseSession(err)
 	}
 	for _, finished := range done {
 		t.useful, r.ending.progress = true, r.now()
-		r.observe(finished)
+		r.observeEvent(finished)
 	}
 	return nil
 }

@@ -53,9 +53,9 @@ func newStream(rate float64, memory int) *stream {
 // another one, and the stream begins anew.
 const maxBehind = 1024
 
-// welcome begins a session.
-func (s *stream) welcome(now time.Duration, w *session.Welcome) error {
-	another := w.Next+maxBehind < s.first()
+// handleWelcome begins a session.
+func (s *stream) handleWelcome(now time.Duration, w *session.Welcome) error {
+	another := w.Next+maxBehind < s.firstPending()
 	if w.Method != s.spec || another {
 		m, err := methods.New(w.Method, methods.Learned{})
 		if err != nil {
@@ -73,33 +73,33 @@ func (s *stream) welcome(now time.Duration, w *session.Welcome) error {
 	if w.Next > s.next || another {
 		s.next = w.Next
 	}
-	s.ledger.resume(w.Next)
+	s.ledger.resumeSession(w.Next)
 	s.link = estimate{at: now, progress: now}
 	return nil
 }
 
-// first is the first segment that is not done.
-func (s *stream) first() method.Segment {
+// firstPending is the first segment that is not done.
+func (s *stream) firstPending() method.Segment {
 	if len(s.ledger.entries) > 0 {
 		return s.ledger.entries[0].segment
 	}
 	return s.next
 }
 
-// room says whether frames of another segment can be kept.
-func (s *stream) room() bool {
+// hasRoom says whether frames of another segment can be kept.
+func (s *stream) hasRoom() bool {
 	if len(s.partly) > 0 {
 		return true
 	}
 	if s.spec == "" || len(s.held) >= maxHeld || len(s.todo) >= maxTasks || len(s.ledger.entries) >= maxUnderWay {
 		return false
 	}
-	kept := s.kept()
+	kept := s.heldBytes()
 	return kept == 0 || s.before == nil || kept+s.frames*frameBytes(s.before) <= s.memory
 }
 
-// kept is how many bytes the frames have that are held, worked on, or wait for that.
-func (s *stream) kept() (bytes int) {
+// heldBytes is how many bytes the frames have that are held, worked on, or wait for that.
+func (s *stream) heldBytes() (bytes int) {
 	all := map[*media.Frame]bool{}
 	note := func(frames []*media.Frame) {
 		for _, f := range frames {
@@ -123,23 +123,23 @@ func (s *stream) kept() (bytes int) {
 
 func frameBytes(f *media.Frame) int { return f.Width * f.Height * 3 / 2 }
 
-// frame takes a frame in.
-func (s *stream) frame(now time.Duration, f *media.Frame) {
-	if !s.room() {
+// addFrame takes a frame in.
+func (s *stream) addFrame(now time.Duration, f *media.Frame) {
+	if !s.hasRoom() {
 		s.totals.Dropped++
 		return
 	}
 	if len(s.partly) > 0 && (s.partly[0].Width != f.Width || s.partly[0].Height != f.Height) {
-		s.flush(now)
+		s.flushSegment(now)
 	}
 	s.totals.Frames++
 	if s.partly = append(s.partly, f); len(s.partly) == s.frames {
-		s.flush(now)
+		s.flushSegment(now)
 	}
 }
 
-// flush ends the segment with the frames that are there.
-func (s *stream) flush(now time.Duration) {
+// flushSegment ends the segment with the frames that are there.
+func (s *stream) flushSegment(now time.Duration) {
 	if len(s.partly) == 0 {
 		return
 	}
@@ -159,7 +159,7 @@ func (s *stream) tell(now time.Duration, event method.CameraEvent) {
 	if s.camera == nil {
 		return
 	}
-	do := s.camera.Step(now, s.link.link())
+	do := s.camera.Step(now, s.link.methodLink())
 	for _, action := range append(do, s.camera.Step(now, event)...) {
 		s.do(now, action)
 	}
@@ -168,22 +168,22 @@ func (s *stream) tell(now time.Duration, event method.CameraEvent) {
 func (s *stream) do(now time.Duration, action method.CameraAction) {
 	switch a := action.(type) {
 	case method.Encode:
-		if frames := s.pick(a.Segment, a.Frames); len(frames) > 0 {
+		if frames := s.selectFrames(a.Segment, a.Frames); len(frames) > 0 {
 			s.todo = append(s.todo, &encodeTask{Encode: a, frames: frames, of: len(s.held[a.Segment]), rate: s.rate})
 		}
 	case method.Skip:
-		s.skip(a)
+		s.skipStream(a)
 	case method.Measure:
 		s.measure(a)
 	case method.Track:
-		from, to := s.pick(a.From.Segment, []int{a.From.Frame}), s.pick(a.Segment, a.Frames)
+		from, to := s.selectFrames(a.From.Segment, []int{a.From.Frame}), s.selectFrames(a.Segment, a.Frames)
 		if len(from) > 0 && len(to) > 0 {
 			s.todo = append(s.todo, &trackTask{Track: a, from: from[0], to: to})
 		}
 	case method.Detect:
 		if !s.detects {
 			s.err = fmt.Errorf("method %q needs a network on the camera, and this camera has none: name one with --detector", s.spec)
-		} else if frames := s.pick(a.Segment, a.Frames); len(frames) > 0 {
+		} else if frames := s.selectFrames(a.Segment, a.Frames); len(frames) > 0 {
 			s.todo = append(s.todo, &detectTask{Detect: a, frames: frames})
 		}
 	case method.Try:
@@ -196,7 +196,7 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 			s.err = err
 			return
 		}
-		s.ledger.add(a.Segment, later, data, false)
+		s.ledger.addMessage(a.Segment, later, data, false)
 	case method.Release:
 		delete(s.held, a.Segment)
 	case method.Wake:
@@ -204,8 +204,8 @@ func (s *stream) do(now time.Duration, action method.CameraAction) {
 	}
 }
 
-// pick are frames of a segment; none if they are not all there.
-func (s *stream) pick(segment method.Segment, numbers []int) []*media.Frame {
+// selectFrames are frames of a segment; none if they are not all there.
+func (s *stream) selectFrames(segment method.Segment, numbers []int) []*media.Frame {
 	held := s.held[segment]
 	frames := make([]*media.Frame, len(numbers))
 	for i, n := range numbers {
@@ -224,7 +224,7 @@ func (s *stream) measure(a method.Measure) {
 	}
 	t := &measureTask{Measure: a, frames: frames}
 	if a.Since != nil {
-		since := s.pick(a.Since.Segment, []int{a.Since.Frame})
+		since := s.selectFrames(a.Since.Segment, []int{a.Since.Frame})
 		if len(since) == 0 {
 			return
 		}
@@ -246,48 +246,48 @@ func (s *stream) beforeSegment(segment method.Segment) *media.Frame {
 	return nil
 }
 
-// worked takes in what came of a task.
-func (s *stream) worked(now time.Duration, out outcome) error {
+// handleOutcome takes in what came of a task.
+func (s *stream) handleOutcome(now time.Duration, out outcome) error {
 	s.doing = nil
-	s.totals.Times.add(out.took)
+	s.totals.Times.addTimes(out.took)
 	if out.data == nil && out.event == nil {
-		s.missed(out)
+		s.skipMissed(out)
 		return out.err
 	}
 	if out.data != nil {
-		if e := s.ledger.find(out.segment); e != nil {
+		if e := s.ledger.findEntry(out.segment); e != nil {
 			e.sent[out.stream] = len(out.data)
 		}
-		s.ledger.add(out.segment, of(out.stream), out.data, true)
+		s.ledger.addMessage(out.segment, placeOf(out.stream), out.data, true)
 		s.totals.Bytes[out.stream] += len(out.data)
 	}
 	s.tell(now, out.event)
 	return out.err
 }
 
-// missed skips what could not be encoded.
-func (s *stream) missed(out outcome) {
-	if e := s.ledger.find(out.segment); e != nil {
-		s.skip(method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames})
+// skipMissed skips what could not be encoded.
+func (s *stream) skipMissed(out outcome) {
+	if e := s.ledger.findEntry(out.segment); e != nil {
+		s.skipStream(method.Skip{Segment: out.segment, Stream: out.stream, Of: e.frames})
 	}
 }
 
-// skip leaves a stream of a segment out.
-func (s *stream) skip(k method.Skip) {
+// skipStream leaves a stream of a segment out.
+func (s *stream) skipStream(k method.Skip) {
 	s.totals.LeftOut[k.Stream]++
-	s.ledger.add(k.Segment, of(k.Stream), encoded(&session.Skipped{Skip: k}), false)
+	s.ledger.addMessage(k.Segment, placeOf(k.Stream), encodeMessage(&session.Skipped{Skip: k}), false)
 }
 
-// hear takes in what the server says after its Welcome. An error is about the server.
-func (s *stream) hear(now time.Duration, m session.Message) ([]Finished, error) {
+// handleMessage takes in what the server says after its Welcome. An error is about the server.
+func (s *stream) handleMessage(now time.Duration, m session.Message) ([]Finished, error) {
 	switch m := m.(type) {
 	case *session.Answered:
-		if err := s.fits(m.Answer); err != nil {
+		if err := s.checkAnswer(m.Answer); err != nil {
 			return nil, err
 		}
 		s.tell(now, m.Answer)
 	case *session.Done:
-		return s.done(now, m.Segment), nil
+		return s.finishSegments(now, m.Segment), nil
 	case *session.Resulted: // for those who watch
 	default:
 		return nil, fmt.Errorf("the server says %T, which is not for cameras", m)
@@ -295,8 +295,8 @@ func (s *stream) hear(now time.Duration, m session.Message) ([]Finished, error) 
 	return nil, nil
 }
 
-// fits says what is wrong with an answer about frames that are not there.
-func (s *stream) fits(a method.Answer) error {
+// checkAnswer says what is wrong with an answer about frames that are not there.
+func (s *stream) checkAnswer(a method.Answer) error {
 	frames := s.frames
 	if held, ok := s.held[a.Segment]; ok {
 		frames = len(held)
@@ -314,8 +314,8 @@ func (s *stream) fits(a method.Answer) error {
 	return nil
 }
 
-func (s *stream) done(now time.Duration, last method.Segment) (all []Finished) {
-	for _, e := range s.ledger.done(last) {
+func (s *stream) finishSegments(now time.Duration, last method.Segment) (all []Finished) {
+	for _, e := range s.ledger.removeDone(last) {
 		delay := now - e.captured
 		s.totals.Done++
 		s.totals.Delay += delay
@@ -324,8 +324,8 @@ func (s *stream) done(now time.Duration, last method.Segment) (all []Finished) {
 	return all
 }
 
-// tick tells the method the time that it asked for.
-func (s *stream) tick(now time.Duration) {
+// wakeMethod tells the method the time that it asked for.
+func (s *stream) wakeMethod(now time.Duration) {
 	if s.wake >= 0 && now >= s.wake {
 		s.wake = -1
 		s.tell(now, method.Woke{})

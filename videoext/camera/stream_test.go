@@ -90,24 +90,24 @@ func TestStreamMemory(t *testing.T) {
 				told := method.Segment(0) // what a server may have
 				welcome := &session.Welcome{Method: spec}
 				now := time.Duration(0)
-				if err := s.welcome(now, welcome); err != nil {
+				if err := s.handleWelcome(now, welcome); err != nil {
 					t.Fatal(err)
 				}
 				for range 1000 {
 					now += time.Duration(r.IntN(100)) * time.Millisecond
 					switch r.IntN(8) {
 					case 0, 1, 2:
-						s.frame(now, media.NewFrame(32, 32))
+						s.addFrame(now, media.NewFrame(32, 32))
 					case 3:
 						if s.doing != nil {
-							_ = s.worked(now, done(s.doing, r)) // it may be told of
+							_ = s.handleOutcome(now, done(s.doing, r)) // it may be told of
 						} else if len(s.todo) > 0 {
 							s.doing, s.todo = s.todo[0], s.todo[1:]
 						}
 					case 4:
-						s.link.see(now, s.link.delivered+r.IntN(1<<20), r.IntN(2)<<20)
-						if s.ledger.next() != nil {
-							told = s.first() + method.Segment(r.IntN(int(s.next-s.first())))
+						s.link.observeDelivery(now, s.link.delivered+r.IntN(1<<20), r.IntN(2)<<20)
+						if s.ledger.nextMessage() != nil {
+							told = s.firstPending() + method.Segment(r.IntN(int(s.next-s.firstPending())))
 						}
 					case 5:
 						segment := max(0, told-method.Segment(r.IntN(3)))
@@ -115,16 +115,16 @@ func TestStreamMemory(t *testing.T) {
 						if r.IntN(2) == 0 {
 							content = method.Seen{Frames: []int{0}, Detections: [][]videoext.Detection{{{Region: videoext.Region{X1: 0.5, Y1: 0.5}, Score: 0.9}}}}
 						}
-						_, _ = s.hear(now, &session.Answered{Answer: method.Answer{Segment: segment, Content: content}}) // it may make no sense
+						_, _ = s.handleMessage(now, &session.Answered{Answer: method.Answer{Segment: segment, Content: content}}) // it may make no sense
 					case 6:
 						if r.IntN(3) == 0 {
-							_, _ = s.hear(now, &session.Done{Segment: max(0, told-method.Segment(r.IntN(3)))})
+							_, _ = s.handleMessage(now, &session.Done{Segment: max(0, told-method.Segment(r.IntN(3)))})
 						}
-						s.tick(now)
+						s.wakeMethod(now)
 					case 7:
 						if r.IntN(20) == 0 {
-							welcome.Next = s.first() + method.Segment(r.IntN(int(s.next-s.first())+1))
-							if err := s.welcome(now, welcome); err != nil {
+							welcome.Next = s.firstPending() + method.Segment(r.IntN(int(s.next-s.firstPending())+1))
+							if err := s.handleWelcome(now, welcome); err != nil {
 								t.Fatal(err)
 							}
 						}

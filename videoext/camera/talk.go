@@ -36,8 +36,8 @@ type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return "the server refuses: " + r.reason }
 
-// final says whether another try would be in vain.
-func final(err error) bool {
+// isFinalError says whether another try would be in vain.
+func isFinalError(err error) bool {
 	var refused *refusal
 	var status *StatusError
 	switch {
@@ -59,20 +59,20 @@ func (r *runner) begin(inner context.Context, all *sync.WaitGroup) {
 	t := &talk{body: newBody(), began: r.now(), cancel: cancel}
 	r.talk = t
 	hello := session.Hello{Width: r.Width, Height: r.Height, Rate: r.Rate, Camera: r.Name}
-	t.say(encoded(&hello))
+	t.sendMessage(encodeMessage(&hello))
 	all.Go(func() {
-		err := r.listen(ctx, t)
-		r.report(ctx, heard{from: t, err: err})
+		err := r.listenToSession(ctx, t)
+		r.reportHeard(ctx, heard{from: t, err: err})
 	})
 }
 
-func (t *talk) say(data []byte) {
-	if t.body.put(data) {
+func (t *talk) sendMessage(data []byte) {
+	if t.body.putMessage(data) {
 		t.put += len(data)
 	}
 }
 
-func (r *runner) report(ctx context.Context, h heard) bool {
+func (r *runner) reportHeard(ctx context.Context, h heard) bool {
 	select {
 	case r.heard <- h:
 		return true
@@ -81,8 +81,8 @@ func (r *runner) report(ctx context.Context, h heard) bool {
 	}
 }
 
-// listen hears a session until it ends.
-func (r *runner) listen(ctx context.Context, t *talk) error {
+// listenToSession hears a session until it ends.
+func (r *runner) listenToSession(ctx context.Context, t *talk) error {
 	connection, err := r.Peer.Connect(ctx, t.body)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *runner) listen(ctx context.Context, t *talk) error {
 	defer connection.Close()
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() }) // it ends reads
 	defer stop()
-	if !r.report(ctx, heard{from: t, connection: connection}) {
+	if !r.reportHeard(ctx, heard{from: t, connection: connection}) {
 		return ctx.Err()
 	}
 	for in := session.NewReader(connection); ; {
@@ -98,32 +98,32 @@ func (r *runner) listen(ctx context.Context, t *talk) error {
 		if err != nil {
 			return fmt.Errorf("the session broke: %w", err)
 		}
-		if !r.report(ctx, heard{from: t, message: m}) {
+		if !r.reportHeard(ctx, heard{from: t, message: m}) {
 			return ctx.Err()
 		}
 	}
 }
 
-// lose ends the session; an error ends all.
-func (r *runner) lose(err error) error {
+// loseSession ends the session; an error ends all.
+func (r *runner) loseSession(err error) error {
 	now, t := r.now(), r.talk
-	r.drop()
+	r.dropSession()
 	switch {
 	case r.goodbye >= 0:
 		return nil
-	case !r.met && final(err):
+	case !r.met && isFinalError(err):
 		return err
 	case t.useful || t.welcome && now-t.began >= healthy:
 		r.backoff.reset()
 	}
-	wait := r.backoff.next()
+	wait := r.backoff.nextDelay()
 	r.retry = now + wait
-	r.observe(Disconnected{err, wait})
+	r.observeEvent(Disconnected{err, wait})
 	return nil
 }
 
-// drop ends the session.
-func (r *runner) drop() {
+// dropSession ends the session.
+func (r *runner) dropSession() {
 	if t := r.talk; t != nil {
 		_ = t.body.Close() // it cannot fail
 		t.cancel()
@@ -133,65 +133,65 @@ func (r *runner) drop() {
 
 var errDropped = errors.New("the session was ended")
 
-// session begins, looks after and ends sessions, and says whether all is over.
-func (r *runner) session(inner context.Context, all *sync.WaitGroup) (over bool, err error) {
+// stepSession begins, looks after and ends sessions, and says whether all is over.
+func (r *runner) stepSession(inner context.Context, all *sync.WaitGroup) (over bool, err error) {
 	now := r.now()
-	if r.ending.begun && r.over(now) {
-		return true, r.result()
+	if r.ending.begun && r.isOver(now) {
+		return true, r.runError()
 	}
 	t := r.talk
-	r.look(now, t)
+	r.observeLink(now, t)
 	if t == nil {
 		if now >= r.retry {
 			r.begin(inner, all)
 		}
 		return false, nil
 	}
-	switch stalled := r.link.stalled(now); {
+	switch stalled := r.link.stalledFor(now); {
 	case !t.welcome && now-t.began > welcomeTimeout:
-		return false, r.lose(fmt.Errorf("the server has not said Welcome for %v", welcomeTimeout))
+		return false, r.loseSession(fmt.Errorf("the server has not said Welcome for %v", welcomeTimeout))
 	case t.welcome && stalled > stallTimeout:
-		return false, r.lose(fmt.Errorf("nothing has reached the server for %v", stalled.Round(time.Second)))
+		return false, r.loseSession(fmt.Errorf("nothing has reached the server for %v", stalled.Round(time.Second)))
 	}
 	return false, nil
 }
 
-// look sees how the link is. Without a session it carries nothing.
-func (r *runner) look(now time.Duration, t *talk) {
+// observeLink sees how the link is. Without a session it carries nothing.
+func (r *runner) observeLink(now time.Duration, t *talk) {
 	if t == nil || t.connection == nil || !t.welcome {
-		r.link.see(now, r.link.delivered, r.ledger.waiting())
+		r.link.observeDelivery(now, r.link.delivered, r.ledger.unsentBytes())
 		return
 	}
-	left, _ := t.body.left()
+	left, _ := t.body.unreadBytes()
 	outstanding := left + t.connection.Unacknowledged()
-	r.link.see(now, max(t.put-outstanding, r.link.delivered), outstanding+r.ledger.waiting())
+	r.link.observeDelivery(now, max(t.put-outstanding, r.link.delivered), outstanding+r.ledger.unsentBytes())
 }
 
-// over says whether the end is reached, and says Ended when there is nothing more to say.
-func (r *runner) over(now time.Duration) bool {
+// isOver says whether the end is reached, and says Ended when there is nothing more to say.
+func (r *runner) isOver(now time.Duration) bool {
 	t := r.talk
 	switch {
 	case r.goodbye >= 0:
 		return t == nil || now-r.goodbye > farewell
 	case !r.met && r.shots == nil:
 		return true
-	case r.ending.waited(now, farewell):
+	case r.ending.hasTimedOut(now, farewell):
 		return true
 	case t == nil || !t.welcome:
 		return false
 	}
-	waited := r.ending.waited(now, 0)
-	if _, room := t.body.left(); !room || !waited && len(r.ledger.entries) > 0 {
+	waited := r.ending.hasTimedOut(now, 0)
+	if _, room := t.body.unreadBytes(); !room || !waited && len(r.ledger.entries) > 0 {
 		return false
 	}
-	t.say(encoded(&session.Ended{}))
-	t.body.finish()
+	t.sendMessage(encodeMessage(&session.Ended{}))
+	t.body.endWithEOF()
 	r.goodbye = now
 	return false
 }
 
-// result is what Run returns.
-func (r *runner) result() error {
+// runError is what Run returns.
+func (r *runner) runError() error {
 	if r.end != nil {
 		return r.end
 	}
@@ -201,16 +201,16 @@ func (r *runner) result() error {
 	return nil
 }
 
-// send gives the session the next message.
-func (r *runner) send() {
+// sendNextMessage gives the session the next message.
+func (r *runner) sendNextMessage() {
 	t := r.talk
 	if t == nil || !t.welcome || r.goodbye >= 0 {
 		return
 	}
-	if _, room := t.body.left(); !room {
+	if _, room := t.body.unreadBytes(); !room {
 		return
 	}
-	if data := r.ledger.next(); data != nil {
-		t.say(data)
+	if data := r.ledger.nextMessage(); data != nil {
+		t.sendMessage(data)
 	}
 }

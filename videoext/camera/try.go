@@ -22,15 +22,15 @@ func (t *tryTask) keeps() []*media.Frame { return t.frames }
 func (t *tryTask) do(ctx context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
 	out.segment = t.Segment
-	defer spend(&since, &out.took.Try)
+	defer addProcessorTime(&since, &out.took.Try)
 	answer := method.Tried{Segment: t.Segment}
-	shown, against, err := t.variant(ctx, w, &t.Against, nil)
+	shown, against, err := t.tryVariant(ctx, w, &t.Against, nil)
 	for i := range t.Variants {
 		if err != nil {
 			break
 		}
 		var trial method.Trial
-		_, trial, err = t.variant(ctx, w, &t.Variants[i], shown)
+		_, trial, err = t.tryVariant(ctx, w, &t.Variants[i], shown)
 		answer.Trials = append(answer.Trials, trial)
 	}
 	if answer.Against = against; err != nil {
@@ -40,13 +40,13 @@ func (t *tryTask) do(ctx context.Context, w *worker) (out outcome) {
 	return out
 }
 
-// variant is what the segment is like, encoded in a way. Against is nil of the one that others are compared with.
-func (t *tryTask) variant(ctx context.Context, w *worker, v *method.Variant, against []*media.Frame) (shown []*media.Frame, trial method.Trial, err error) {
+// tryVariant is what the segment is like, encoded in a way. Against is nil of the one that others are compared with.
+func (t *tryTask) tryVariant(ctx context.Context, w *worker, v *method.Variant, against []*media.Frame) (shown []*media.Frame, trial method.Trial, err error) {
 	e := encodeTask{Encode: method.Encode{Segment: t.Segment, Frames: v.Frames, Settings: v.Settings}, rate: t.rate}
 	for _, n := range v.Frames {
 		e.frames = append(e.frames, t.frames[n])
 	}
-	segment, err := e.encode(ctx, w, new(Times))
+	segment, err := e.encodeFrames(ctx, w, new(Times))
 	if err != nil {
 		return nil, trial, err
 	}

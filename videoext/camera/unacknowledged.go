@@ -10,8 +10,8 @@ import (
 // queued is a connection that knows what of it is not acknowledged.
 type queued interface{ Unacknowledged() int }
 
-// unacknowledged is how many bytes the other host has not said that it has; 0 where that is not known.
-func unacknowledged(conn net.Conn) (n int) {
+// unacknowledgedBytes is how many bytes the other host has not said that it has; 0 where that is not known.
+func unacknowledgedBytes(conn net.Conn) (n int) {
 	switch c := conn.(type) {
 	case queued:
 		return c.Unacknowledged()

@@ -45,7 +45,7 @@ type outcome struct {
 // Times are the processor's, by what it did.
 type Times struct{ Decode, Scale, EncodeA, EncodeB, Detect, Measure, Track, Try time.Duration }
 
-func (t *Times) add(o Times) {
+func (t *Times) addTimes(o Times) {
 	t.Decode += o.Decode
 	t.Scale += o.Scale
 	t.EncodeA += o.EncodeA
@@ -85,8 +85,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// spend adds the processor's time until now to one of the times, and begins with the next.
-func spend(since *time.Duration, on *time.Duration) {
+// addProcessorTime adds the processor's time until now to one of the times, and begins with the next.
+func addProcessorTime(since *time.Duration, on *time.Duration) {
 	now := osthread.Time()
 	*on += now - *since
 	*since = now
@@ -103,7 +103,7 @@ func (t *encodeTask) keeps() []*media.Frame { return t.frames }
 
 func (t *encodeTask) do(ctx context.Context, w *worker) outcome {
 	out := outcome{segment: t.Segment, stream: t.Stream}
-	segment, err := t.encode(ctx, w, &out.took)
+	segment, err := t.encodeFrames(ctx, w, &out.took)
 	var file []byte
 	if err == nil {
 		file, err = ffmpeg.MP4(segment)
@@ -121,7 +121,7 @@ func (t *encodeTask) do(ctx context.Context, w *worker) outcome {
 	return out
 }
 
-func (t *encodeTask) encode(ctx context.Context, w *worker, took *Times) (*media.Segment, error) {
+func (t *encodeTask) encodeFrames(ctx context.Context, w *worker, took *Times) (*media.Segment, error) {
 	s := t.Settings
 	if s.Rate == 0 {
 		s.Rate = t.rate
@@ -133,21 +133,21 @@ func (t *encodeTask) encode(ctx context.Context, w *worker, took *Times) (*media
 		return nil, err
 	}
 	since := osthread.Time()
-	frames, err := t.prepare(&w.scaler, &s)
+	frames, err := t.prepareFrames(&w.scaler, &s)
 	if err != nil {
 		return nil, err
 	}
-	spend(&since, &took.Scale)
+	addProcessorTime(&since, &took.Scale)
 	on := &took.EncodeA
 	if t.Stream == method.B {
 		on = &took.EncodeB
 	}
-	defer spend(&since, on)
+	defer addProcessorTime(&since, on)
 	return w.encoder.Encode(ctx, frames, s)
 }
 
-// prepare scales frames, and then blackens what is not shown of them, so that nothing black gets into what is.
-func (t *encodeTask) prepare(scaler *ffmpeg.Scaler, s *media.Settings) (frames []*media.Frame, err error) {
+// prepareFrames scales frames, and then blackens what is not shown of them, so that nothing black gets into what is.
+func (t *encodeTask) prepareFrames(scaler *ffmpeg.Scaler, s *media.Settings) (frames []*media.Frame, err error) {
 	for i, f := range t.frames {
 		if width, height := s.Size(f.Width, f.Height); width != f.Width || height != f.Height {
 			if f, err = scaler.Scale(f, width, height); err != nil {
@@ -172,7 +172,7 @@ func (t *detectTask) keeps() []*media.Frame { return t.frames }
 // do finds nothing in a frame that the network cannot look at.
 func (t *detectTask) do(_ context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
-	defer spend(&since, &out.took.Detect)
+	defer addProcessorTime(&since, &out.took.Detect)
 	found := method.Found{Segment: t.Segment, Frames: t.Detect.Frames, Findings: make([]videoext.Findings, len(t.frames))}
 	for i, f := range t.frames {
 		var err error
@@ -198,7 +198,7 @@ func (t *measureTask) keeps() []*media.Frame {
 
 func (t *measureTask) do(_ context.Context, _ *worker) (out outcome) {
 	since := osthread.Time()
-	defer spend(&since, &out.took.Measure)
+	defer addProcessorTime(&since, &out.took.Measure)
 	values, before := make([]float64, len(t.frames)), t.before
 	for i, f := range t.frames {
 		if t.since != nil {
@@ -223,7 +223,7 @@ func (t *trackTask) keeps() []*media.Frame { return append([]*media.Frame{t.from
 
 func (t *trackTask) do(_ context.Context, _ *worker) (out outcome) {
 	since := osthread.Time()
-	defer spend(&since, &out.took.Track)
+	defer addProcessorTime(&since, &out.took.Track)
 	found := motion.Track(t.from, t.Detections, t.to)
 	out.event = method.Tracked{Segment: t.Segment, Frames: t.Track.Frames, Detections: found}
 	return out

@@ -21,12 +21,12 @@ func TestPrepare(t *testing.T) {
 	settings := media.Settings{Width: 256, Height: 154}
 	var scaler ffmpeg.Scaler
 	defer scaler.Close()
-	got, err := task.prepare(&scaler, &settings)
+	got, err := task.prepareFrames(&scaler, &settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	task.Kept = nil
-	want, err := task.prepare(&scaler, &settings)
+	want, err := task.prepareFrames(&scaler, &settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.Came
 			return c.onWanted(e.Segment, w.Regions)
 		}
 	case method.Encoded:
-		c.control.sent(e.Segment, e.Stream, e.Container)
+		c.control.recordSentBytes(e.Segment, e.Stream, e.Container)
 	case method.Link:
 		c.link = e
 	}
@@ -47,31 +47,31 @@ func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.Came
 
 func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.CameraAction) {
 	low, high := c.c.Low, c.c.High
-	qps := c.control.next(e.Segment, now-c.captured, c.link)
+	qps := c.control.nextQPs(e.Segment, now-c.captured, c.link)
 	low.QP, high.QP, c.captured = qps[method.A], qps[method.B], now
 	if c.link.Jammed(c.c.MaxBacklog) {
 		return []method.CameraAction{method.Skip{Segment: e.Segment, Stream: method.A, Of: e.Frames}, method.Release{Segment: e.Segment}}
 	}
 	for len(c.recent) >= c.c.Keep {
-		do = append(do, c.leave(0)...)
+		do = append(do, c.skipStreamB(0)...)
 	}
 	c.recent = append(c.recent, recent{e, high})
 	frames := make([]int, e.Frames)
 	for i := range frames {
 		frames[i] = i
 	}
-	return append(do, method.Encode{Segment: e.Segment, Stream: method.A, Frames: frames, Settings: c.settings(low, e)})
+	return append(do, method.Encode{Segment: e.Segment, Stream: method.A, Frames: frames, Settings: c.encoderSettings(low, e)})
 }
 
-// settings are those of a quality.
-func (c *camera) settings(q videoext.Quality, e method.Captured) media.Settings {
+// encoderSettings are those of a quality.
+func (c *camera) encoderSettings(q videoext.Quality, e method.Captured) media.Settings {
 	s := q.Settings(e.Width, e.Height)
 	s.BFrames = c.c.BFrames
 	return s
 }
 
-// shown are the parts of a black frame that are not black.
-func (c *camera) shown(regions []videoext.Region, width, height int) []videoext.Region {
+// shownRegions are the parts of a black frame that are not black.
+func (c *camera) shownRegions(regions []videoext.Region, width, height int) []videoext.Region {
 	if !c.c.Blocks {
 		return regions
 	}
@@ -87,8 +87,8 @@ func (c *camera) shown(regions []videoext.Region, width, height int) []videoext.
 	return shown
 }
 
-// leave gives a recent segment up without stream B.
-func (c *camera) leave(i int) []method.CameraAction {
+// skipStreamB gives a recent segment up without stream B.
+func (c *camera) skipStreamB(i int) []method.CameraAction {
 	r := c.recent[i]
 	c.recent = slices.Delete(c.recent, i, i+1)
 	return []method.CameraAction{method.Skip{Segment: r.Segment, Stream: method.B, Of: r.Frames}, method.Release{Segment: r.Segment}}
@@ -100,7 +100,7 @@ func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) [
 		return nil
 	}
 	r := c.recent[i]
-	e := method.Encode{Segment: segment, Stream: method.B, Settings: c.settings(r.high, r.Captured)}
+	e := method.Encode{Segment: segment, Stream: method.B, Settings: c.encoderSettings(r.high, r.Captured)}
 	var maps media.Maps
 	for frame, wanted := range regions {
 		switch {
@@ -109,7 +109,7 @@ func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) [
 		case c.c.Outside > 0:
 			maps = append(maps, videoext.Focus(wanted, e.Settings.Width, e.Settings.Height, uint8(r.high.QP), uint8(c.c.Outside)))
 		default:
-			e.Kept = append(e.Kept, c.shown(wanted, e.Settings.Width, e.Settings.Height))
+			e.Kept = append(e.Kept, c.shownRegions(wanted, e.Settings.Width, e.Settings.Height))
 		}
 		e.Frames = append(e.Frames, frame)
 	}
@@ -119,7 +119,7 @@ func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) [
 	c.recent = slices.Delete(c.recent, i, i+1)
 	release := method.Release{Segment: segment}
 	if len(e.Frames) == 0 { // nothing is wanted, and the server knows it
-		c.control.sent(segment, method.B, 0)
+		c.control.recordSentBytes(segment, method.B, 0)
 		return []method.CameraAction{release}
 	}
 	return []method.CameraAction{e, release}

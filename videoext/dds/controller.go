@@ -28,8 +28,8 @@ func DefaultAdapt() *Adapt {
 	return &Adapt{Finer: 16, Coarser: 16, Process: 0.01, Noise: 0.04, Share: 0.9, Drain: 0.5}
 }
 
-// cost is how many bytes a QP takes relative to another one: 6 more halve them.
-func cost(qp, than int) float64 { return math.Exp2(float64(than-qp) / 6) }
+// relativeBytes is how many bytes a QP takes relative to another one: 6 more halve them.
+func relativeBytes(qp, than int) float64 { return math.Exp2(float64(than-qp) / 6) }
 
 func (a *Adapt) check() error {
 	switch {
@@ -66,8 +66,8 @@ type base struct {
 	variance float64 // relative to its square; 0: nothing is known
 }
 
-// learn is the Kalman filter's step: what was seen is the base and noise.
-func (b *base) learn(a *Adapt, seen float64) {
+// updateEstimate is the Kalman filter's step: what was seen is the base and noise.
+func (b *base) updateEstimate(a *Adapt, seen float64) {
 	if b.variance == 0 {
 		b.bytes, b.variance = seen, a.Noise
 		return
@@ -78,52 +78,52 @@ func (b *base) learn(a *Adapt, seen float64) {
 	b.variance = (1 - gain) * prior
 }
 
-// sent counts what a stream of a segment took: once, and 0 if nothing was asked for.
-func (c *controller) sent(segment method.Segment, stream method.Stream, bytes int) {
+// recordSentBytes counts what a stream of a segment took: once, and 0 if nothing was asked for.
+func (c *controller) recordSentBytes(segment method.Segment, stream method.Stream, bytes int) {
 	for _, u := range c.used {
 		if u.segment == segment {
-			c.bases[stream].learn(c.a, float64(bytes)/cost(u.qps[stream], c.qps[stream]))
+			c.bases[stream].updateEstimate(c.a, float64(bytes)/relativeBytes(u.qps[stream], c.qps[stream]))
 		}
 	}
 }
 
-// next are the QPs of a segment. It was captured so long after the one before, for a link of a bandwidth in bytes a second on which so many bytes wait.
-func (c *controller) next(segment method.Segment, took time.Duration, link method.Link) [2]int {
+// nextQPs are the QPs of a segment. It was captured so long after the one before, for a link of a bandwidth in bytes a second on which so many bytes wait.
+func (c *controller) nextQPs(segment method.Segment, took time.Duration, link method.Link) [2]int {
 	if c.a == nil {
 		return c.qps
 	}
-	qps := c.pick(took, link)
+	qps := c.chooseQPs(took, link)
 	c.used = append(c.used[max(0, len(c.used)-maxUsed+1):len(c.used):len(c.used)], use{segment, qps})
 	return qps
 }
 
-// pick are the finest QPs within the budget. Before anything is known of the video, or of the link, they are the configured ones.
-func (c *controller) pick(took time.Duration, link method.Link) [2]int {
+// chooseQPs are the finest QPs within the budget. Before anything is known of the video, or of the link, they are the configured ones.
+func (c *controller) chooseQPs(took time.Duration, link method.Link) [2]int {
 	a := c.a
 	if c.bases[method.A].variance == 0 || link.Bandwidth <= 0 {
 		return c.qps
 	}
 	budget := a.Share*link.Bandwidth*took.Seconds() - a.Drain*float64(link.Backlog)
 	for above := -a.Finer; above < a.Coarser; above++ {
-		if qps := c.above(above); c.bytes(qps) <= budget {
+		if qps := c.offsetQPs(above); c.segmentBytes(qps) <= budget {
 			return qps
 		}
 	}
-	return c.above(a.Coarser)
+	return c.offsetQPs(a.Coarser)
 }
 
-// above are QPs that are so much higher than the configured ones, as far as there are such.
-func (c *controller) above(by int) (qps [2]int) {
+// offsetQPs are QPs that are so much higher than the configured ones, as far as there are such.
+func (c *controller) offsetQPs(by int) (qps [2]int) {
 	for stream, qp := range c.qps {
 		qps[stream] = min(max(qp+by, 0), media.MaxQP)
 	}
 	return qps
 }
 
-// bytes is what a segment is to take.
-func (c *controller) bytes(qps [2]int) (sum float64) {
+// segmentBytes is what a segment is to take.
+func (c *controller) segmentBytes(qps [2]int) (sum float64) {
 	for stream, b := range c.bases {
-		sum += b.bytes * cost(qps[stream], c.qps[stream])
+		sum += b.bytes * relativeBytes(qps[stream], c.qps[stream])
 	}
 	return sum
 }

@@ -116,7 +116,7 @@ func New(c Config) method.Method {
 	}}
 }
 
-// wanted are the detections that are looked for.
-func (c *Config) wanted(all []videoext.Detection) []videoext.Detection {
+// wantedDetections are the detections that are looked for.
+func (c *Config) wantedDetections(all []videoext.Detection) []videoext.Detection {
 	return videoext.OfClasses(all, c.Classes)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
-// split are the sure detections of a frame in low quality, and the regions to be asked for (section 3.1.2).
-func (c *Config) split(f *videoext.Findings) (sure []videoext.Detection, regions []videoext.Region) {
+// splitDetections are the sure detections of a frame in low quality, and the regions to be asked for (section 3.1.2).
+func (c *Config) splitDetections(f *videoext.Findings) (sure []videoext.Detection, regions []videoext.Region) {
 	if f.Mask != nil {
-		return nil, c.unsure(f.Mask)
+		return nil, c.unsureRegions(f.Mask)
 	}
 	var weak []videoext.Detection
-	for _, d := range c.join(c.wanted(f.Detections)) {
+	for _, d := range c.joinDetections(c.wantedDetections(f.Detections)) {
 		if d.Score > c.Sure {
 			sure = append(sure, d)
 		} else {
@@ -36,11 +36,11 @@ func (c *Config) split(f *videoext.Findings) (sure []videoext.Detection, regions
 			ask(p.Region)
 		}
 	}
-	return sure, distinct(regions)
+	return sure, distinctRegions(regions)
 }
 
-// distinct leaves out regions that are in others.
-func distinct(all []videoext.Region) (kept []videoext.Region) {
+// distinctRegions leaves out regions that are in others.
+func distinctRegions(all []videoext.Region) (kept []videoext.Region) {
 	for i, r := range all {
 		inside := func(j int) bool {
 			s := all[j]
@@ -57,21 +57,21 @@ func distinct(all []videoext.Region) (kept []videoext.Region) {
 	return kept
 }
 
-// hold asks for each frame's regions in so many frames before and after, too.
-func hold(regions [][]videoext.Region, frames int) [][]videoext.Region {
+// holdRegions asks for each frame's regions in so many frames before and after, too.
+func holdRegions(regions [][]videoext.Region, frames int) [][]videoext.Region {
 	if frames == 0 {
 		return regions
 	}
 	held := make([][]videoext.Region, len(regions))
 	for i := range held {
 		near := regions[max(i-frames, 0):min(i+frames+1, len(regions))]
-		held[i] = distinct(slices.Concat(near...))
+		held[i] = distinctRegions(slices.Concat(near...))
 	}
 	return held
 }
 
-// join makes one of detections that overlap, if the configuration says so.
-func (c *Config) join(all []videoext.Detection) []videoext.Detection {
+// joinDetections makes one of detections that overlap, if the configuration says so.
+func (c *Config) joinDetections(all []videoext.Detection) []videoext.Detection {
 	if c.JoinIoU == 0 {
 		return all
 	}
@@ -79,35 +79,35 @@ func (c *Config) join(all []videoext.Detection) []videoext.Detection {
 	return videoext.Merge(all, c.JoinIoU)
 }
 
-// result is what was found in a frame, of both streams. Stream B was pasted onto stream A, so its mask is of all, too.
-func (c *Config) result(low, high *videoext.Findings) videoext.Findings {
+// combineFindings is what was found in a frame, of both streams. Stream B was pasted onto stream A, so its mask is of all, too.
+func (c *Config) combineFindings(low, high *videoext.Findings) videoext.Findings {
 	if high.Mask != nil {
 		return videoext.Findings{Mask: high.Mask}
 	}
-	all := c.wanted(high.Detections)
-	for _, d := range c.wanted(low.Detections) {
+	all := c.wantedDetections(high.Detections)
+	for _, d := range c.wantedDetections(low.Detections) {
 		same := func(h videoext.Detection) bool { return h.Class == d.Class && h.IoU(d.Region) > c.Duplicate }
 		if d.Score > c.Sure && !slices.ContainsFunc(high.Detections, same) {
 			all = append(all, d)
 		}
 	}
-	all = c.join(all)
+	all = c.joinDetections(all)
 	slices.SortStableFunc(all, func(a, b videoext.Detection) int { return cmp.Compare(b.Score, a.Score) })
 	return videoext.Findings{Detections: all}
 }
 
-// plain is what was found in a frame of stream A alone.
-func (c *Config) plain(low *videoext.Findings) videoext.Findings {
-	return videoext.Findings{Detections: c.join(c.wanted(low.Detections)), Mask: low.Mask}
+// lowFindings is what was found in a frame of stream A alone.
+func (c *Config) lowFindings(low *videoext.Findings) videoext.Findings {
+	return videoext.Findings{Detections: c.joinDetections(c.wantedDetections(low.Detections)), Mask: low.Mask}
 }
 
 // grid is how many parts the frame has each way when unsure pixels are looked for: about the macroblocks of a frame of 720 lines
 // for the longer side.
 const grid = 64
 
-// unsure are regions of a mask whose pixels' margins are small: the parts of a grid in which enough of them are, joined along rows, and rows
+// unsureRegions are regions of a mask whose pixels' margins are small: the parts of a grid in which enough of them are, joined along rows, and rows
 // of the same extent with each other.
-func (c *Config) unsure(m *videoext.Mask) (regions []videoext.Region) {
+func (c *Config) unsureRegions(m *videoext.Mask) (regions []videoext.Region) {
 	if len(m.Margin) != m.Width*m.Height || m.Width < 1 || m.Height < 1 {
 		return nil
 	}

@@ -32,7 +32,7 @@ func TestFigure32(t *testing.T) {
 	}
 	f.Proposals = append(f.Proposals, videoext.Proposal{Region: square(0.8, 0.5, 0.1), Objectness: 0.49})
 	c := Paper()
-	if sure, regions := c.split(&f); len(sure) != 3 || !slices.Equal(regions, want) {
+	if sure, regions := c.splitDetections(&f); len(sure) != 3 || !slices.Equal(regions, want) {
 		t.Errorf("%d are sure, and %v are asked for; want %v", len(sure), regions, want)
 	}
 }
@@ -43,10 +43,10 @@ func TestWeak(t *testing.T) {
 		{Region: square(0.1, 0.1, 0.09), Score: 0.45}, {Region: square(0.5, 0.1, 0.2), Score: 0.45}, {Region: square(0.1, 0.5, 0.09), Score: 0.2},
 	}}
 	paper, repo := Paper(), Repo()
-	if _, regions := paper.split(&f); regions != nil {
+	if _, regions := paper.splitDetections(&f); regions != nil {
 		t.Errorf("the paper's settings ask for %v", regions)
 	}
-	if _, regions := repo.split(&f); !slices.Equal(regions, []videoext.Region{f.Detections[0].Region}) {
+	if _, regions := repo.splitDetections(&f); !slices.Equal(regions, []videoext.Region{f.Detections[0].Region}) {
 		t.Errorf("the code's settings ask for %v", regions)
 	}
 }
@@ -81,7 +81,7 @@ func TestUnsureMask(t *testing.T) {
 			}
 		}
 		var covered float64
-		for _, region := range c.unsure(m) {
+		for _, region := range c.unsureRegions(m) {
 			covered += float64(region.Area())
 		}
 		want := 0
@@ -94,7 +94,7 @@ func TestUnsureMask(t *testing.T) {
 			t.Fatalf("case %d, %d x %d: regions cover %v parts, want %d", n, m.Width, m.Height, got, want)
 		}
 	}
-	if c.unsure(&videoext.Mask{Width: 2, Height: 2, Class: make([]uint8, 4)}) != nil {
+	if c.unsureRegions(&videoext.Mask{Width: 2, Height: 2, Class: make([]uint8, 4)}) != nil {
 		t.Error("a mask without margins has unsure parts")
 	}
 }
@@ -107,7 +107,7 @@ func TestShown(t *testing.T) {
 		const w, h = 768, 432
 		x, y := r.Float32(), r.Float32()
 		region := videoext.Region{X0: x, Y0: y, X1: min(x+r.Float32()/4, 1), Y1: min(y+r.Float32()/4, 1)}
-		got := c.shown([]videoext.Region{region}, w, h)[0].Pixels(w, h)
+		got := c.shownRegions([]videoext.Region{region}, w, h)[0].Pixels(w, h)
 		if want := region.Pixels(w, h); !want.In(got) {
 			t.Fatalf("%v is shown, and %v wanted", got, want)
 		}
@@ -121,7 +121,7 @@ func TestShown(t *testing.T) {
 // TestHold holds that a region is asked for in the frames near its own.
 func TestHold(t *testing.T) {
 	a, b := square(0, 0, 0.1), square(0.5, 0.5, 0.1)
-	got := hold([][]videoext.Region{{a}, nil, nil, {b}, {b}}, 1)
+	got := holdRegions([][]videoext.Region{{a}, nil, nil, {b}, {b}}, 1)
 	for i, want := range [][]videoext.Region{{a}, {a}, {b}, {b}, {b}} {
 		if !slices.Equal(got[i], want) {
 			t.Errorf("frame %d: %v, want %v", i, got[i], want)
@@ -146,14 +146,14 @@ func TestControllerFollows(t *testing.T) {
 			videos = [2]float64{30_000, 60_000}
 		}
 		take := func(stream method.Stream, qps [2]int) int {
-			return int(videos[stream] * cost(qps[stream], c.qps[stream]) * (0.9 + 0.2*r.Float64()))
+			return int(videos[stream] * relativeBytes(qps[stream], c.qps[stream]) * (0.9 + 0.2*r.Float64()))
 		}
-		qps := c.next(n, 1500*time.Millisecond, link)
+		qps := c.nextQPs(n, 1500*time.Millisecond, link)
 		a := take(method.A, qps)
-		c.sent(n, method.A, a)
+		c.recordSentBytes(n, method.A, a)
 		share := float64(a+take(method.B, qps)) / (1.5 * link.Bandwidth)
 		if n > 0 {
-			c.sent(n-1, method.B, take(method.B, before))
+			c.recordSentBytes(n-1, method.B, take(method.B, before))
 		}
 		before = qps
 		if n%40 > 5 && (share > 1.15 || share < 0.6) {
@@ -165,18 +165,18 @@ func TestControllerFollows(t *testing.T) {
 // TestControllerBegins holds that one segment is enough to leave QPs that are far too dear, and that both streams have to be known for that.
 func TestControllerBegins(t *testing.T) {
 	c, slow := adapting(), method.Link{Bandwidth: 10_000}
-	if qps := c.next(0, time.Second, slow); qps != c.qps {
+	if qps := c.nextQPs(0, time.Second, slow); qps != c.qps {
 		t.Errorf("it begins with %v", qps)
 	}
-	c.sent(0, method.A, 9_000)
-	if qps := c.next(1, time.Second, slow); qps != c.qps {
+	c.recordSentBytes(0, method.A, 9_000)
+	if qps := c.nextQPs(1, time.Second, slow); qps != c.qps {
 		t.Errorf("for stream A there is room, and it takes %v", qps)
 	}
-	c.sent(0, method.B, 27_000)
-	if qps := c.next(2, time.Second, slow); qps != [2]int{51, 39} {
+	c.recordSentBytes(0, method.B, 27_000)
+	if qps := c.nextQPs(2, time.Second, slow); qps != [2]int{51, 39} {
 		t.Errorf("36 kB are to become 9 kB, with stream A at the end of its range, by %v", qps)
 	}
-	c.sent(2, method.B, 0) // as nothing is asked for
+	c.recordSentBytes(2, method.B, 0) // as nothing is asked for
 	if first := c.bases[method.B].bytes; !(first < 27_000) {
 		t.Errorf("stream B has a base of %v bytes after a segment without one", first)
 	}
@@ -187,10 +187,10 @@ func TestControllerBacklog(t *testing.T) {
 	for n := range method.Segment(20) {
 		for c, backlog := range map[*controller]int{idle: 0, jammed: 60_000} {
 			link := method.Link{Bandwidth: 50_000, Backlog: backlog}
-			qps := c.next(n, time.Second, link)
-			c.sent(n, method.A, int(20_000*cost(qps[method.A], 40)))
-			c.sent(n, method.B, int(30_000*cost(qps[method.B], 26)))
-			if link.Backlog = 0; n == 19 && backlog > 0 && qps[method.A] <= idle.pick(time.Second, link)[method.A] {
+			qps := c.nextQPs(n, time.Second, link)
+			c.recordSentBytes(n, method.A, int(20_000*relativeBytes(qps[method.A], 40)))
+			c.recordSentBytes(n, method.B, int(30_000*relativeBytes(qps[method.B], 26)))
+			if link.Backlog = 0; n == 19 && backlog > 0 && qps[method.A] <= idle.chooseQPs(time.Second, link)[method.A] {
 				t.Errorf("with a backlog it picks %v", qps)
 			}
 		}

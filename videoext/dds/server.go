@@ -35,20 +35,20 @@ func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.
 	case method.Arrived:
 		do = s.arrived(e)
 	case method.Inferred:
-		do = s.inferred(now, e)
+		do = s.handleInferred(now, e)
 	case method.Skip:
-		do = s.missing(e.Segment, e.Stream, e.Of)
+		do = s.handleMissing(e.Segment, e.Stream, e.Of)
 	case method.Failed:
-		do = s.missing(e.Segment, e.Stream, e.Of)
+		do = s.handleMissing(e.Segment, e.Stream, e.Of)
 	case method.Ended:
 		for len(s.pending) > 0 {
-			do = append(do, s.finish(s.pending[0], nil)...)
+			do = append(do, s.finishSegment(s.pending[0], nil)...)
 		}
 	}
-	return append(do, s.expire(now)...)
+	return append(do, s.expireSegments(now)...)
 }
 
-func (s *server) find(segment method.Segment) *pending {
+func (s *server) findPending(segment method.Segment) *pending {
 	for _, p := range s.pending {
 		if p.segment == segment {
 			return p
@@ -62,7 +62,7 @@ func (s *server) arrived(e method.Arrived) []method.ServerAction {
 		s.pending = append(s.pending, &pending{segment: e.Segment, of: e.Of, frames: e.Frames})
 		return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.A, Frames: e.Frames, How: method.Plain{}}}
 	}
-	p := s.find(e.Segment)
+	p := s.findPending(e.Segment)
 	if p == nil || p.regions == nil {
 		return nil
 	}
@@ -74,52 +74,52 @@ func (s *server) arrived(e method.Arrived) []method.ServerAction {
 	return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.B, Frames: e.Frames, How: method.Pasted{Regions: pasted}}}
 }
 
-func (s *server) inferred(now time.Duration, e method.Inferred) []method.ServerAction {
-	p := s.find(e.Segment)
+func (s *server) handleInferred(now time.Duration, e method.Inferred) []method.ServerAction {
+	p := s.findPending(e.Segment)
 	switch {
 	case p == nil:
 		return nil
 	case e.Stream == method.B:
-		return s.finish(p, &e)
+		return s.finishSegment(p, &e)
 	}
 	p.low = e.Findings
 	regions, asked := make([][]videoext.Region, p.of), false
 	for i, frame := range p.frames {
-		_, regions[frame] = s.c.split(&p.low[i])
+		_, regions[frame] = s.c.splitDetections(&p.low[i])
 		asked = asked || len(regions[frame]) > 0
 	}
 	switch {
 	case p.skipped:
-		return s.finish(p, nil)
+		return s.finishSegment(p, nil)
 	case !asked:
-		return append(s.finish(p, nil), method.Answer{Segment: p.segment, Content: method.Wanted{}})
+		return append(s.finishSegment(p, nil), method.Answer{Segment: p.segment, Content: method.Wanted{}})
 	}
-	regions = hold(regions, s.c.Hold)
+	regions = holdRegions(regions, s.c.Hold)
 	p.regions, p.until = regions, now+s.c.Patience
 	return []method.ServerAction{
 		method.Answer{Segment: p.segment, Content: method.Wanted{Regions: regions}},
-		method.Results{Segment: p.segment, Frames: s.results(p, nil)},
+		method.Results{Segment: p.segment, Frames: s.segmentFindings(p, nil)},
 	}
 }
 
-// missing is called when a stream of a segment does not come.
-func (s *server) missing(segment method.Segment, stream method.Stream, of int) []method.ServerAction {
-	p := s.find(segment)
+// handleMissing is called when a stream of a segment does not come.
+func (s *server) handleMissing(segment method.Segment, stream method.Stream, of int) []method.ServerAction {
+	p := s.findPending(segment)
 	switch {
 	case p == nil && stream == method.A:
-		return s.finish(&pending{segment: segment, of: of}, nil)
+		return s.finishSegment(&pending{segment: segment, of: of}, nil)
 	case p == nil:
 		return nil
 	case stream == method.A || p.low != nil:
-		return s.finish(p, nil)
+		return s.finishSegment(p, nil)
 	}
 	p.skipped = true
 	return nil
 }
 
-// finish gives a segment's final results, of stream B too if that was looked at.
-func (s *server) finish(p *pending, high *method.Inferred) []method.ServerAction {
-	frames := s.results(p, high)
+// finishSegment gives a segment's final results, of stream B too if that was looked at.
+func (s *server) finishSegment(p *pending, high *method.Inferred) []method.ServerAction {
+	frames := s.segmentFindings(p, high)
 	if p.segment >= s.at {
 		s.last, s.at = frames[len(frames)-1], p.segment
 	}
@@ -127,18 +127,18 @@ func (s *server) finish(p *pending, high *method.Inferred) []method.ServerAction
 	return []method.ServerAction{method.Results{Segment: p.segment, Frames: frames, Final: true}}
 }
 
-// results are those of all frames; one that was not sent, or of which nothing is known, has those of the one before.
-func (s *server) results(p *pending, high *method.Inferred) []videoext.Findings {
+// segmentFindings are those of all frames; one that was not sent, or of which nothing is known, has those of the one before.
+func (s *server) segmentFindings(p *pending, high *method.Inferred) []videoext.Findings {
 	all, last := make([]videoext.Findings, p.of), videoext.Findings{}
 	if p.segment >= s.at {
 		last = s.last
 	}
 	for frame := range all {
 		if i := slices.Index(p.frames, frame); i >= 0 && p.low != nil {
-			last = s.c.plain(&p.low[i])
+			last = s.c.lowFindings(&p.low[i])
 			if high != nil {
 				if k := slices.Index(high.Frames, frame); k >= 0 {
-					last = s.c.result(&p.low[i], &high.Findings[k])
+					last = s.c.combineFindings(&p.low[i], &high.Findings[k])
 				}
 			}
 		}
@@ -147,8 +147,8 @@ func (s *server) results(p *pending, high *method.Inferred) []videoext.Findings 
 	return all
 }
 
-// expire finishes segments whose stream B is late, and the oldest if there are too many, and says when to look again.
-func (s *server) expire(now time.Duration) (do []method.ServerAction) {
+// expireSegments finishes segments whose stream B is late, and the oldest if there are too many, and says when to look again.
+func (s *server) expireSegments(now time.Duration) (do []method.ServerAction) {
 	for i := 0; i < len(s.pending); {
 		p := s.pending[i]
 		late := p.until > 0 && now >= p.until
@@ -157,7 +157,7 @@ func (s *server) expire(now time.Duration) (do []method.ServerAction) {
 			i++
 			continue
 		}
-		do = append(do, s.finish(p, nil)...)
+		do = append(do, s.finishSegment(p, nil)...)
 	}
 	next := time.Duration(0)
 	for _, p := range s.pending {

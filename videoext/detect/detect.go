@@ -76,20 +76,20 @@ func (d *Detector) Close() { d.network.Close() }
 
 // Detect finds what is in a picture, in the picture's coordinates.
 func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
-	s, err := d.look(p)
+	s, err := d.inferPicture(p)
 	if err != nil {
 		return vision.Result{}, err
 	}
-	return d.result(s, p)
+	return d.decodeResult(s, p)
 }
 
 // Differentiate says how the utility of what is found in a picture changes with its macroblocks.
 func (d *Detector) Differentiate(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
-	s, err := d.look(p)
+	s, err := d.inferPicture(p)
 	if err != nil {
 		return nil, err
 	}
-	return d.slope(s, p.Height, p.Width, u)
+	return d.utilityGradient(s, p.Height, p.Width, u)
 }
 
 // seen is what the network was shown, and said.
@@ -100,8 +100,8 @@ type seen struct {
 	outputs []vision.Output
 }
 
-// look has the network look at a picture.
-func (d *Detector) look(p *images.Picture) (*seen, error) {
+// inferPicture has the network look at a picture.
+func (d *Detector) inferPicture(p *images.Picture) (*seen, error) {
 	s := &seen{shape: d.input.Shape(1, p.Height, p.Width), options: d.o.Vision}
 	n := d.input.Bytes(p.Height, p.Width)
 	if n > most {
@@ -123,8 +123,8 @@ func (d *Detector) look(p *images.Picture) (*seen, error) {
 	return s, nil
 }
 
-// result is what was found, in a picture's coordinates.
-func (d *Detector) result(s *seen, p *images.Picture) (vision.Result, error) {
+// decodeResult is what was found, in a picture's coordinates.
+func (d *Detector) decodeResult(s *seen, p *images.Picture) (vision.Result, error) {
 	r, err := d.o.Decoder.Decode(s.outputs, s.options)
 	if err != nil {
 		return vision.Result{}, err
@@ -138,8 +138,8 @@ func (d *Detector) result(s *seen, p *images.Picture) (vision.Result, error) {
 	return r, nil
 }
 
-// slope is the gradient of the utility of what was found in a picture of a size.
-func (d *Detector) slope(s *seen, height, width int, u oneadapt.Utility) (*oneadapt.Map, error) {
+// utilityGradient is the gradient of the utility of what was found in a picture of a size.
+func (d *Detector) utilityGradient(s *seen, height, width int, u oneadapt.Utility) (*oneadapt.Map, error) {
 	sum, seeds, err := d.o.Decoder.Utility(s.outputs, s.options, u.Of)
 	if err != nil {
 		return nil, err

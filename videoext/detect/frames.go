@@ -31,12 +31,12 @@ func ForFrames(decoder string, width, height int) (o Options, err error) {
 // Find finds what is in a frame.
 func (d *Detector) Find(f *media.Frame) (videoext.Findings, error) {
 	p := images.FromImage(f.RGBA())
-	s, err := d.look(p)
+	s, err := d.inferPicture(p)
 	if err != nil {
 		return videoext.Findings{}, err
 	}
 	d.last, d.seen = f, s
-	r, err := d.result(s, p)
+	r, err := d.decodeResult(s, p)
 	if err != nil {
 		return videoext.Findings{}, err
 	}
@@ -48,9 +48,9 @@ func (d *Detector) Slope(f *media.Frame, u oneadapt.Utility) (*oneadapt.Map, err
 	s := d.seen
 	if f != d.last || s == nil {
 		var err error
-		if s, err = d.look(images.FromImage(f.RGBA())); err != nil {
+		if s, err = d.inferPicture(images.FromImage(f.RGBA())); err != nil {
 			return nil, err
 		}
 	}
-	return d.slope(s, f.Height, f.Width, u)
+	return d.utilityGradient(s, f.Height, f.Width, u)
 }

@@ -17,19 +17,19 @@ const skipBytes = 16
 func (r *run) cameraDoes(action method.CameraAction) error {
 	switch a := action.(type) {
 	case method.Encode:
-		return r.encode(&a)
+		return r.encodeFrames(&a)
 	case method.Skip:
-		r.send(r.line.Now(), skipBytes, a)
+		r.sendBytes(r.line.Now(), skipBytes, a)
 	case method.Detect:
-		return r.detect(a)
+		return r.detectFrames(a)
 	case method.Measure:
 		return r.measure(a)
 	case method.Track:
-		return r.track(a)
+		return r.trackDetections(a)
 	case method.Try:
-		return r.try(&a)
+		return r.tryVariants(&a)
 	case method.Results:
-		r.keep(a)
+		r.recordResults(a)
 	case method.Wake:
 		r.wake[0] = max(a.At, r.line.Now())
 		r.line.At(a.At, toCamera{method.Woke{}})
@@ -44,15 +44,15 @@ func (r *run) work(took time.Duration) time.Duration {
 	return r.busy
 }
 
-func (r *run) send(at time.Duration, bytes int, event method.ServerEvent) {
+func (r *run) sendBytes(at time.Duration, bytes int, event method.ServerEvent) {
 	if arrives := r.link.Send(at, bytes); arrives != link.Never {
 		r.line.At(arrives, toServer{event})
 	}
 }
 
-func (r *run) encode(a *method.Encode) error {
+func (r *run) encodeFrames(a *method.Encode) error {
 	s := r.segments[a.Segment]
-	coded, name, err := r.lab.encode(s.first, a)
+	coded, name, err := r.lab.encodeFrames(s.first, a)
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,12 @@ type sent struct {
 	method.Arrived
 }
 
-func (r *run) detect(a method.Detect) error {
+func (r *run) detectFrames(a method.Detect) error {
 	if r.lab.tools.Camera == nil {
 		return fmt.Errorf("it needs a network on the camera")
 	}
 	first := r.segments[a.Segment].first
-	in, err := r.lab.infer(r.lab.tools.Camera, r.frames(a.Segment, a.Frames), derived(key{}, "camera", first, a.Frames))
+	in, err := r.lab.inferFrames(r.lab.tools.Camera, r.capturedFrames(a.Segment, a.Frames), derivedKey(key{}, "camera", first, a.Frames))
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func (r *run) detect(a method.Detect) error {
 	return nil
 }
 
-// frames are those of a segment as they were captured.
-func (r *run) frames(segment method.Segment, numbers []int) []*media.Frame {
+// capturedFrames are those of a segment as they were captured.
+func (r *run) capturedFrames(segment method.Segment, numbers []int) []*media.Frame {
 	first, frames := r.segments[segment].first, make([]*media.Frame, len(numbers))
 	for i, n := range numbers {
 		frames[i] = r.lab.clip.Frames[first+n]
@@ -108,7 +108,7 @@ func (r *run) measure(a method.Measure) error {
 		n := s.first + i
 		switch {
 		case a.Since != nil:
-			values[i] = tools.Differ(a.Feature, r.frames(a.Since.Segment, []int{a.Since.Frame})[0], r.lab.clip.Frames[n])
+			values[i] = tools.Differ(a.Feature, r.capturedFrames(a.Since.Segment, []int{a.Since.Frame})[0], r.lab.clip.Frames[n])
 		case n == 0:
 			values[i] = math.Inf(1)
 		default:
@@ -119,25 +119,25 @@ func (r *run) measure(a method.Measure) error {
 	return nil
 }
 
-func (r *run) track(a method.Track) error {
+func (r *run) trackDetections(a method.Track) error {
 	tools := &r.lab.tools
 	if tools.Track == nil {
 		return fmt.Errorf("it needs a tracker")
 	}
 	before := tools.Clock()
-	found := tools.Track(r.frames(a.From.Segment, []int{a.From.Frame})[0], a.Detections, r.frames(a.Segment, a.Frames))
+	found := tools.Track(r.capturedFrames(a.From.Segment, []int{a.From.Frame})[0], a.Detections, r.capturedFrames(a.Segment, a.Frames))
 	r.line.At(r.work(tools.Clock()-before), toCamera{method.Tracked{Segment: a.Segment, Frames: a.Frames, Detections: found}})
 	return nil
 }
 
-func (r *run) try(a *method.Try) error {
-	against, trial, took, err := r.variant(a, &a.Against, nil)
+func (r *run) tryVariants(a *method.Try) error {
+	against, trial, took, err := r.tryVariant(a, &a.Against, nil)
 	if err != nil {
 		return err
 	}
 	answer := method.Tried{Segment: a.Segment, Against: trial}
 	for i := range a.Variants {
-		_, trial, more, err := r.variant(a, &a.Variants[i], against)
+		_, trial, more, err := r.tryVariant(a, &a.Variants[i], against)
 		if err != nil {
 			return err
 		}
@@ -148,16 +148,16 @@ func (r *run) try(a *method.Try) error {
 	return nil
 }
 
-// variant is what a segment is like, encoded in a way, and its frames in the size that they were captured in. Against is nil of the variant that others are
+// tryVariant is what a segment is like, encoded in a way, and its frames in the size that they were captured in. Against is nil of the variant that others are
 // compared with.
-func (r *run) variant(a *method.Try, v *method.Variant, against []*media.Frame) (shown []*media.Frame, trial method.Trial, took time.Duration, err error) {
+func (r *run) tryVariant(a *method.Try, v *method.Variant, against []*media.Frame) (shown []*media.Frame, trial method.Trial, took time.Duration, err error) {
 	s := r.segments[a.Segment]
-	coded, name, err := r.lab.encode(s.first, &method.Encode{Segment: a.Segment, Frames: v.Frames, Settings: v.Settings})
+	coded, name, err := r.lab.encodeFrames(s.first, &method.Encode{Segment: a.Segment, Frames: v.Frames, Settings: v.Settings})
 	if err != nil {
 		return nil, trial, 0, err
 	}
 	r.out.Encodes++
-	frames, err := r.lab.decode(name)
+	frames, err := r.lab.decodeFrames(name)
 	if err != nil {
 		return nil, trial, 0, err
 	}

@@ -284,7 +284,7 @@ func TestShown(t *testing.T) {
 	lab := NewLab(Tools{Codec: c}, scene(3))
 	kept := videoext.Region{X0: 0.25, Y0: 0.25, X1: 0.75, Y1: 0.5}
 	a := &method.Encode{Frames: []int{1}, Kept: [][]videoext.Region{{kept}}, Settings: media.Settings{Width: width * 4 / 5, Height: height * 4 / 5}}
-	got, err := lab.shown(1, a)
+	got, err := lab.shownFrames(1, a)
 	if err != nil {
 		t.Fatal(err)
 	}

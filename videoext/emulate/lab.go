@@ -105,12 +105,12 @@ func NewLab(tools Tools, clip *Clip) *Lab {
 
 // Truth is what the server's network finds in the frames as they are.
 func (l *Lab) Truth() ([]videoext.Findings, error) {
-	in, err := l.infer(l.tools.Server, l.clip.Frames, key{})
+	in, err := l.inferFrames(l.tools.Server, l.clip.Frames, key{})
 	return in.findings, err
 }
 
-// encode encodes frames of the clip, from a number on.
-func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
+// encodeFrames encodes frames of the clip, from a number on.
+func (l *Lab) encodeFrames(from int, a *method.Encode) (Coded, key, error) {
 	s := a.Settings
 	if s.Rate == 0 {
 		s.Rate = l.clip.Rate
@@ -123,7 +123,7 @@ func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
 		return c, k, nil
 	}
 	before := l.tools.Clock()
-	frames, err := l.shown(from, a)
+	frames, err := l.shownFrames(from, a)
 	if err != nil {
 		return Coded{}, k, err
 	}
@@ -137,8 +137,8 @@ func (l *Lab) encode(from int, a *method.Encode) (Coded, key, error) {
 	return c, k, nil
 }
 
-// shown are the frames that are encoded. They are scaled before they are made black in part, so that nothing black gets into what is kept.
-func (l *Lab) shown(from int, a *method.Encode) ([]*media.Frame, error) {
+// shownFrames are the frames that are encoded. They are scaled before they are made black in part, so that nothing black gets into what is kept.
+func (l *Lab) shownFrames(from int, a *method.Encode) ([]*media.Frame, error) {
 	frames := make([]*media.Frame, len(a.Frames))
 	for i, n := range a.Frames {
 		frames[i] = l.clip.Frames[from+n]
@@ -173,8 +173,8 @@ func encodeKey(from int, frames []int, s media.Settings, kept [][]videoext.Regio
 	return key(h.Sum(nil)), nil
 }
 
-// decode gives the frames of what was encoded.
-func (l *Lab) decode(k key) ([]*media.Frame, error) {
+// decodeFrames gives the frames of what was encoded.
+func (l *Lab) decodeFrames(k key) ([]*media.Frame, error) {
 	for _, d := range l.decoded {
 		if d.key == k {
 			return d.frames, nil
@@ -191,8 +191,8 @@ func (l *Lab) decode(k key) ([]*media.Frame, error) {
 	return frames, nil
 }
 
-// infer looks at frames that have a name; those of none have the zero key, which is the clip's own.
-func (l *Lab) infer(n Network, frames []*media.Frame, k key) (inference, error) {
+// inferFrames looks at frames that have a name; those of none have the zero key, which is the clip's own.
+func (l *Lab) inferFrames(n Network, frames []*media.Frame, k key) (inference, error) {
 	if in, ok := l.found[k]; ok {
 		return in, nil
 	}
@@ -210,8 +210,8 @@ func (l *Lab) infer(n Network, frames []*media.Frame, k key) (inference, error) 
 	return in, nil
 }
 
-// differentiate asks for the gradient of a frame that has a name.
-func (l *Lab) differentiate(f *media.Frame, k key) (gradient, error) {
+// differentiateFrame asks for the gradient of a frame that has a name.
+func (l *Lab) differentiateFrame(f *media.Frame, k key) (gradient, error) {
 	if g, ok := l.slopes[k]; ok {
 		return g, nil
 	}
@@ -228,8 +228,8 @@ func (l *Lab) differentiate(f *media.Frame, k key) (gradient, error) {
 	return g, nil
 }
 
-// derived names what was made of other work.
-func derived(of key, how ...any) key {
+// derivedKey names what was made of other work.
+func derivedKey(of key, how ...any) key {
 	h := sha256.New()
 	h.Write(of[:])
 	fmt.Fprintf(h, "%#v", how)

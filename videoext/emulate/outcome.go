@@ -8,8 +8,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
-// outcome is what all came to; there are final results of each segment.
-func (r *run) outcome() (*Outcome, error) {
+// buildOutcome is what all came to; there are final results of each segment.
+func (r *run) buildOutcome() (*Outcome, error) {
 	var delays time.Duration
 	things := 0
 	for i, s := range r.segments {
@@ -19,13 +19,13 @@ func (r *run) outcome() (*Outcome, error) {
 		}
 		final := s.results[len(s.results)-1]
 		for frame, found := range final.Frames {
-			captured := r.captured(s.first + frame)
+			captured := r.captureTime(s.first + frame)
 			r.out.Found = append(r.out.Found, found)
 			if found.Mask != nil {
 				delays, things = delays+final.at-captured, things+1
 			}
 			for _, d := range found.Detections {
-				delays, things = delays+s.seen(frame, d)-captured, things+1
+				delays, things = delays+s.firstSeenAt(frame, d)-captured, things+1
 			}
 		}
 	}
@@ -38,8 +38,8 @@ func (r *run) outcome() (*Outcome, error) {
 // sameThing is the overlap of boxes that are of one thing, when it was first found and in the end.
 const sameThing = 0.5
 
-// seen is when results first had a thing.
-func (s *segmentRun) seen(frame int, d videoext.Detection) time.Duration {
+// firstSeenAt is when results first had a thing.
+func (s *segmentRun) firstSeenAt(frame int, d videoext.Detection) time.Duration {
 	for _, r := range s.results {
 		same := func(o videoext.Detection) bool { return o.Class == d.Class && o.IoU(d.Region) >= sameThing }
 		if slices.ContainsFunc(r.Frames[frame].Detections, same) {

@@ -39,9 +39,9 @@ func (l *Lab) Run(m method.Method, to *link.Link) (*Outcome, error) {
 		segment := method.Segment(len(r.segments))
 		r.segments = append(r.segments, &segmentRun{first: first, frames: n})
 		size := l.clip.Frames[first]
-		r.line.At(r.captured(first+n), toCamera{method.Captured{Segment: segment, Frames: n, Width: size.Width, Height: size.Height}})
+		r.line.At(r.captureTime(first+n), toCamera{method.Captured{Segment: segment, Frames: n, Width: size.Width, Height: size.Height}})
 	}
-	if err := r.drain(); err != nil {
+	if err := r.drainEvents(); err != nil {
 		return nil, err
 	}
 	for i, s := range r.segments {
@@ -50,10 +50,10 @@ func (l *Lab) Run(m method.Method, to *link.Link) (*Outcome, error) {
 		}
 	}
 	r.line.At(r.line.Now(), toServer{method.Ended{}})
-	if err := r.drain(); err != nil {
+	if err := r.drainEvents(); err != nil {
 		return nil, err
 	}
-	return r.outcome()
+	return r.buildOutcome()
 }
 
 // run is one method on a clip.
@@ -91,12 +91,12 @@ type (
 	toServer struct{ method.ServerEvent }
 )
 
-// captured is when so many frames have been captured.
-func (r *run) captured(frames int) time.Duration {
+// captureTime is when so many frames have been captured.
+func (r *run) captureTime(frames int) time.Duration {
 	return time.Duration(float64(frames) / r.lab.clip.Rate * float64(time.Second))
 }
 
-func (r *run) drain() error {
+func (r *run) drainEvents() error {
 	for what, ok := r.line.Next(); ok; what, ok = r.line.Next() {
 		var err error
 		switch to := what.(type) {
@@ -105,7 +105,7 @@ func (r *run) drain() error {
 		case toServer:
 			err = r.callServer(to.ServerEvent)
 		case sent:
-			r.send(r.line.Now(), to.bytes, to.Arrived)
+			r.sendBytes(r.line.Now(), to.bytes, to.Arrived)
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", r.method.Name, r.method.Setting, err)
@@ -153,13 +153,13 @@ func (r *run) callServer(event method.ServerEvent) error {
 func (r *run) serverDoes(action method.ServerAction) error {
 	switch a := action.(type) {
 	case method.Infer:
-		return r.infer(a)
+		return r.inferFrames(a)
 	case method.Differentiate:
-		return r.differentiate(a)
+		return r.differentiateFrame(a)
 	case method.Answer:
 		r.line.At(r.line.Now()+r.link.Travel(), toCamera{a})
 	case method.Results:
-		r.keep(a)
+		r.recordResults(a)
 	case method.Wake:
 		r.wake[1] = max(a.At, r.line.Now())
 		r.line.At(a.At, toServer{method.Woke{}})
@@ -167,20 +167,20 @@ func (r *run) serverDoes(action method.ServerAction) error {
 	return nil
 }
 
-// infer has the network look at frames of a stream.
-func (r *run) infer(a method.Infer) error {
+// inferFrames has the network look at frames of a stream.
+func (r *run) inferFrames(a method.Infer) error {
 	s := r.segments[a.Segment]
 	l := r.lab
-	name := derived(s.sent[a.Stream], a.Frames, a.How)
+	name := derivedKey(s.sent[a.Stream], a.Frames, a.How)
 	if p, ok := a.How.(method.Pasted); ok {
-		name = derived(s.sent[method.B], a.Frames, s.sent[method.A], p.Regions)
+		name = derivedKey(s.sent[method.B], a.Frames, s.sent[method.A], p.Regions)
 	}
 	if _, ok := l.found[name]; !ok {
-		frames, enlarging, err := r.prepare(s, a)
+		frames, enlarging, err := r.prepareFrames(s, a)
 		if err != nil {
 			return err
 		}
-		in, err := l.infer(l.tools.Server, frames, name)
+		in, err := l.inferFrames(l.tools.Server, frames, name)
 		if err != nil {
 			return err
 		}
@@ -194,17 +194,17 @@ func (r *run) infer(a method.Infer) error {
 	return nil
 }
 
-// differentiate asks for the gradient of a frame, as its reader gets it.
-func (r *run) differentiate(a method.Differentiate) error {
+// differentiateFrame asks for the gradient of a frame, as its reader gets it.
+func (r *run) differentiateFrame(a method.Differentiate) error {
 	if r.lab.tools.Gradient == nil {
 		return fmt.Errorf("it needs gradients of the server's network")
 	}
 	s := r.segments[a.Segment]
-	frames, err := r.pick(s, method.A, []int{a.Frame})
+	frames, err := r.selectFrames(s, method.A, []int{a.Frame})
 	if err != nil {
 		return err
 	}
-	g, err := r.lab.differentiate(frames[0], derived(s.sent[method.A], a.Frame))
+	g, err := r.lab.differentiateFrame(frames[0], derivedKey(s.sent[method.A], a.Frame))
 	if err != nil {
 		return err
 	}
@@ -220,15 +220,15 @@ func (r *run) differentiate(a method.Differentiate) error {
 	return nil
 }
 
-// prepare makes what the network is to see, and tells how long a network that enlarges took for it.
-func (r *run) prepare(s *segmentRun, a method.Infer) (frames []*media.Frame, enlarging time.Duration, err error) {
-	frames, err = r.pick(s, a.Stream, a.Frames)
+// prepareFrames makes what the network is to see, and tells how long a network that enlarges took for it.
+func (r *run) prepareFrames(s *segmentRun, a method.Infer) (frames []*media.Frame, enlarging time.Duration, err error) {
+	frames, err = r.selectFrames(s, a.Stream, a.Frames)
 	if err != nil {
 		return nil, 0, err
 	}
 	switch how := a.How.(type) {
 	case method.Pasted:
-		low, err := r.pick(s, method.A, a.Frames)
+		low, err := r.selectFrames(s, method.A, a.Frames)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -258,9 +258,9 @@ func (r *run) prepare(s *segmentRun, a method.Infer) (frames []*media.Frame, enl
 	return frames, enlarging, nil
 }
 
-// pick are frames of a segment as they came out of a stream.
-func (r *run) pick(s *segmentRun, stream method.Stream, numbers []int) ([]*media.Frame, error) {
-	all, err := r.lab.decode(s.sent[stream])
+// selectFrames are frames of a segment as they came out of a stream.
+func (r *run) selectFrames(s *segmentRun, stream method.Stream, numbers []int) ([]*media.Frame, error) {
+	all, err := r.lab.decodeFrames(s.sent[stream])
 	if err != nil {
 		return nil, err
 	}
@@ -275,8 +275,8 @@ func (r *run) pick(s *segmentRun, stream method.Stream, numbers []int) ([]*media
 	return frames, nil
 }
 
-// keep takes results down.
-func (r *run) keep(a method.Results) {
+// recordResults takes results down.
+func (r *run) recordResults(a method.Results) {
 	s := r.segments[a.Segment]
 	s.results = append(s.results, result{r.line.Now(), a})
 }

@@ -95,7 +95,7 @@ func (m *Maker) Check(n *Network) error {
 	ended, stop := context.WithCancel(context.Background())
 	stop()
 	var unfit *UnfitError
-	if _, _, err := m.input(ended, n); errors.As(err, &unfit) {
+	if _, _, err := m.modelInput(ended, n); errors.As(err, &unfit) {
 		return err
 	}
 	return nil
@@ -103,7 +103,7 @@ func (m *Maker) Check(n *Network) error {
 
 // Cost is what a device takes for a frame of a size, as far as the pool has told; the error is an *UnfitError or an *engine.Error.
 func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost time.Duration, executors int, err error) {
-	served, in, err := m.input(ctx, n)
+	served, in, err := m.modelInput(ctx, n)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -111,7 +111,7 @@ func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost t
 	return served.Cost.Base + time.Duration(units*float64(served.Cost.Unit)), max(1, served.Executors), nil
 }
 
-func (m *Maker) input(ctx context.Context, n *Network) (*wire.Served, *images.Target, error) {
+func (m *Maker) modelInput(ctx context.Context, n *Network) (*wire.Served, *images.Target, error) {
 	served, err := m.pool.Model(ctx, n.Model)
 	if err != nil {
 		return nil, nil, err
@@ -172,14 +172,14 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 		}
 	}()
 	for i, f := range frames {
-		j, shape, err := m.job(ctx, n, f, l, i, len(frames), results, &spent)
+		j, shape, err := m.newFrameJob(ctx, n, f, l, i, len(frames), results, &spent)
 		if err == nil {
 			if failed := m.pool.Submit("", []*client.Job{j}); failed != nil {
 				err = failed
 			}
 		}
 		if err != nil {
-			why[i] = reason(ctx, err)
+			why[i] = failureReason(ctx, err)
 			continue
 		}
 		open[i], shapes[i] = j, shape
@@ -189,7 +189,7 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 		var err error
 		if taken, err = results.Next(ctx, taken); err != nil {
 			for i := range open {
-				why[i] = reason(ctx, err)
+				why[i] = failureReason(ctx, err)
 			}
 			break
 		}
@@ -205,29 +205,29 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 			})
 			spent.Add(metrics.Spent{Read: took, Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
 			if err != nil {
-				why[d.Index] = reason(ctx, err)
+				why[d.Index] = failureReason(ctx, err)
 			}
 		}
 	}
 	return findings, why, spent
 }
 
-// reason is why a frame was not looked at, for those who watch the stream.
-func reason(ctx context.Context, err error) string {
+// failureReason is why a frame was not looked at, for those who watch the stream.
+func failureReason(ctx context.Context, err error) string {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause.Error()
 	}
 	return err.Error()
 }
 
-// job makes the job of a frame, one of several of a segment. Frames of the same place in their segments are a stream to the pool, of which it
+// newFrameJob makes the job of a frame, one of several of a segment. Frames of the same place in their segments are a stream to the pool, of which it
 // promises deadlines.
-func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results, spent *metrics.Spent) (*client.Job, []int, error) {
-	served, to, err := m.input(ctx, n)
+func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results, spent *metrics.Spent) (*client.Job, []int, error) {
+	served, to, err := m.modelInput(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}
-	data, shape, took, err := m.write(ctx, to, f)
+	data, shape, took, err := m.writeInput(ctx, to, f)
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, nil, err
@@ -251,14 +251,14 @@ func (m *Maker) job(ctx context.Context, n *Network, f *media.Frame, l Look, pla
 // pixelPace is about how long the making of an input takes for each of its pixels and of the frame's.
 const pixelPace = 10 * time.Nanosecond
 
-// write makes the input of a frame.
-func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) (data []byte, shape []int, took Took, err error) {
+// writeInput makes the input of a frame.
+func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Frame) (data []byte, shape []int, took Took, err error) {
 	shape = to.Shape(1, f.Height, f.Width)
 	size := to.Bytes(f.Height, f.Width)
 	if size > maxInput {
 		return nil, nil, took, fmt.Errorf("a frame of %d x %d makes an input of %d bytes, the limit is %d", f.Width, f.Height, size, maxInput)
 	}
-	height, width := spatial(to, shape)
+	height, width := spatialSize(to, shape)
 	height, width = to.Inner(height, width, f.Height, f.Width)
 	took, err = m.Turn(ctx, pixelPace*time.Duration(f.Width*f.Height+height*width), func(s *ffmpeg.Scaler) error {
 		pixels := make([]byte, 3*height*width)
@@ -278,8 +278,8 @@ func (m *Maker) write(ctx context.Context, to *images.Target, f *media.Frame) (d
 // maxInput is how many bytes the input of a frame may have.
 const maxInput = 256 << 20
 
-// spatial is the height and width in a shape.
-func spatial(to *images.Target, shape []int) (height, width int) {
+// spatialSize is the height and width in a shape.
+func spatialSize(to *images.Target, shape []int) (height, width int) {
 	if to.ChannelsFirst {
 		return shape[2], shape[3]
 	}
@@ -291,12 +291,12 @@ func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, seen *
 	if seen.outputs, err = readOutputs(d.Result, d.Outputs); err != nil {
 		return found, err
 	}
-	_, to, err := m.input(ctx, n)
+	_, to, err := m.modelInput(ctx, n)
 	if err != nil {
 		return found, err
 	}
 	o, f := n.Vision, seen.frame
-	o.Input.Height, o.Input.Width = spatial(to, seen.shape)
+	o.Input.Height, o.Input.Width = spatialSize(to, seen.shape)
 	r, err := n.Decoder.Decode(seen.outputs, o)
 	if err != nil {
 		return found, err

@@ -22,17 +22,17 @@ import (
 // frames that are; if there is no room for that it waits for a free device. Where it has not begun at its deadline it is dropped.
 func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
 	var spent metrics.Spent
-	served, to, err := m.input(ctx, n)
+	served, to, err := m.modelInput(ctx, n)
 	if err != nil {
 		return nil, spent, err
 	}
 	o, f := n.Vision, seen.frame
-	o.Input.Height, o.Input.Width = spatial(to, seen.shape)
+	o.Input.Height, o.Input.Width = spatialSize(to, seen.shape)
 	sum, seeds, err := n.Decoder.Utility(seen.outputs, o, u.Of)
 	if err != nil {
 		return nil, spent, err
 	}
-	data, shape, took, err := m.write(ctx, to, f)
+	data, shape, took, err := m.writeInput(ctx, to, f)
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, spent, err
@@ -45,11 +45,11 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: seen.outputs[i].Name, Type: engine.FP32, Shape: seen.outputs[i].Shape})
 		tensors = append(tensors, littleEndian(s))
 	}
-	derivatives, err := m.outputs(ctx, n, work, tensors, l, &spent)
+	derivatives, err := m.runTensorJob(ctx, n, work, tensors, l, &spent)
 	var refused *engine.Error
 	if l.Promised && errors.As(err, &refused) && (refused.Code == engine.CodeOverloaded || refused.Code == engine.CodeDeadline) && time.Since(l.Arrived) < l.Deadline {
 		l.Promised = false
-		derivatives, err = m.outputs(ctx, n, work, tensors, l, &spent)
+		derivatives, err = m.runTensorJob(ctx, n, work, tensors, l, &spent)
 	}
 	if err != nil {
 		return nil, spent, err
@@ -73,8 +73,8 @@ func littleEndian(values []float32) []byte {
 	return data
 }
 
-// outputs is what a job of tensors brings, once it is done.
-func (m *Maker) outputs(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
+// runTensorJob is what a job of tensors brings, once it is done.
+func (m *Maker) runTensorJob(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
 	results := client.NewResults()
 	job := engine.Job{Model: n.Model, Work: work, User: l.User}
 	if l.Promised {

@@ -64,14 +64,14 @@ func Open(dir string) (*Journal, Place, error) {
 			return nil, at, err
 		}
 		before := at.Number
-		whole, lines := at.replay(text)
+		whole, lines := at.replayLines(text)
 		if at.Number-before != uint64(len(lines)) {
 			j.lines = nil // some between are gone
 		}
 		j.lines = append(j.lines, lines...)
 		j.whole, j.inFile, j.torn = int64(whole), len(lines), whole < len(text)
 	}
-	j.lines, j.bytes = newest(j.lines)
+	j.lines, j.bytes = newestLines(j.lines)
 	j.last = at.Number
 	var err error
 	if j.file, err = os.OpenFile(filepath.Join(dir, newerFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
@@ -80,9 +80,9 @@ func Open(dir string) (*Journal, Place, error) {
 	return j, at, nil
 }
 
-// replay reads lines, and says how many bytes there are up to the last one that ends the results of a segment, and which lines are whole results
+// replayLines reads lines, and says how many bytes there are up to the last one that ends the results of a segment, and which lines are whole results
 // behind the last gap in their numbers.
-func (at *Place) replay(text []byte) (whole int, lines [][]byte) {
+func (at *Place) replayLines(text []byte) (whole int, lines [][]byte) {
 	read, last, pending := 0, at.Number, [][]byte(nil)
 	for line := range bytes.Lines(text) {
 		read += len(line)
@@ -112,8 +112,8 @@ func (at *Place) replay(text []byte) (whole int, lines [][]byte) {
 	return whole, lines
 }
 
-// newest are the last lines that are kept, and their bytes: of the bytes, one line at least.
-func newest(lines [][]byte) (kept [][]byte, size int) {
+// newestLines are the last lines that are kept, and their bytes: of the bytes, one line at least.
+func newestLines(lines [][]byte) (kept [][]byte, size int) {
 	from := len(lines)
 	for from > max(0, len(lines)-Kept) && (size == 0 || size+len(lines[from-1]) <= KeptBytes) {
 		from--
@@ -129,7 +129,7 @@ func (j *Journal) Add(lines [][]byte) error {
 	if j.closed {
 		return os.ErrClosed
 	}
-	if err := j.write(append(bytes.Join(lines, []byte("\n")), '\n')); err != nil {
+	if err := j.appendText(append(bytes.Join(lines, []byte("\n")), '\n')); err != nil {
 		return fmt.Errorf("results cannot be kept: %w", err)
 	}
 	j.inFile += len(lines)
@@ -139,15 +139,15 @@ func (j *Journal) Add(lines [][]byte) error {
 		j.bytes += len(line)
 	}
 	if len(j.lines) > 2*Kept || j.bytes > KeptBytes*5/4 {
-		j.lines, j.bytes = newest(j.lines)
+		j.lines, j.bytes = newestLines(j.lines)
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
 	return nil
 }
 
-// write appends to the file, under mu.
-func (j *Journal) write(text []byte) error {
+// appendText appends to the file, under mu.
+func (j *Journal) appendText(text []byte) error {
 	if j.torn {
 		if err := j.file.Truncate(j.whole); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (j *Journal) write(text []byte) error {
 		j.torn = false
 	}
 	if j.inFile >= Kept || j.whole >= KeptBytes {
-		if err := j.turn(); err != nil {
+		if err := j.rotateFile(); err != nil {
 			return err
 		}
 	}
@@ -167,8 +167,8 @@ func (j *Journal) write(text []byte) error {
 	return nil
 }
 
-// turn begins another file, under mu.
-func (j *Journal) turn() error {
+// rotateFile begins another file, under mu.
+func (j *Journal) rotateFile() error {
 	name := filepath.Join(j.dir, newerFile)
 	if err := os.Rename(name, filepath.Join(j.dir, olderFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // without it, an earlier try came so far

@@ -245,7 +245,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"number":4,"of":2}`+"\n"+`{"number":5,"frame":1,"of":2,"final":true}`+"\n"), uint64(3))
 	f.Fuzz(func(t *testing.T, text []byte, last uint64) {
 		at := Place{Number: last, Next: method.Segment(7), Time: -1}
-		whole, lines := at.replay(text)
+		whole, lines := at.replayLines(text)
 		if whole > len(text) || at.Number < last || len(lines) == 0 && at.Number != last {
 			t.Fatalf("%d of %d bytes, %d lines, from %d to %d", whole, len(text), len(lines), last, at.Number)
 		}

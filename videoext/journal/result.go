@@ -41,7 +41,7 @@ type share struct {
 	Share float64 `json:"share"`
 }
 
-func corners(r videoext.Region) [4]float32 { return [4]float32{r.X0, r.Y0, r.X1, r.Y1} }
+func regionCorners(r videoext.Region) [4]float32 { return [4]float32{r.X0, r.Y0, r.X1, r.Y1} }
 
 // Line is a result as a line of JSON; of a mask, it has these classes alone, or all if there are none. Label names a class; empty: it has no name.
 func Line(stream string, classes []int, r *streams.Result, label func(class int) string) ([]byte, error) {
@@ -50,10 +50,10 @@ func Line(stream string, classes []int, r *streams.Result, label func(class int)
 		Latency: float64(r.Latency.Round(10*time.Microsecond)) / float64(time.Millisecond), Late: r.Late, Dropped: r.Why,
 	}
 	for _, d := range r.Findings.Detections {
-		out.Boxes = append(out.Boxes, box{corners(d.Region), d.Class, label(d.Class), d.Score})
+		out.Boxes = append(out.Boxes, box{regionCorners(d.Region), d.Class, label(d.Class), d.Score})
 	}
 	for _, region := range r.Regions {
-		out.Regions = append(out.Regions, corners(region))
+		out.Regions = append(out.Regions, regionCorners(region))
 	}
 	if m := r.Findings.Mask; m != nil && len(m.Class) > 0 {
 		var count [256]int

@@ -34,7 +34,7 @@ func (l *Link) Send(now time.Duration, bytes int) time.Duration {
 		if l.at == Never {
 			return Never
 		}
-		l.learn(need, l.at-start)
+		l.updateEstimate(need, l.at-start)
 	}
 	return l.at + l.travel
 }
@@ -42,7 +42,7 @@ func (l *Link) Send(now time.Duration, bytes int) time.Duration {
 // newest is the weight of the last message in the estimate.
 const newest = 0.5
 
-func (l *Link) learn(bytes float64, took time.Duration) {
+func (l *Link) updateEstimate(bytes float64, took time.Duration) {
 	if took <= 0 {
 		return
 	}

@@ -20,7 +20,7 @@ type dumb struct {
 
 func (d *dumb) until(to time.Duration) {
 	for ; d.now < to; d.now += time.Millisecond {
-		rate, _ := d.trace.at(d.now)
+		rate, _ := d.trace.rateAt(d.now)
 		d.tokens += rate / 1000
 		d.drain(d.now + time.Millisecond)
 		if len(d.queue) == len(d.done) {

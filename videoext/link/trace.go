@@ -178,8 +178,8 @@ func parseRate(text string) (float64, error) {
 	return v * unit / 8, nil
 }
 
-// at is the rate at a time, and when that ends.
-func (t *Trace) at(now time.Duration) (rate float64, until time.Duration) {
+// rateAt is the rate at a time, and when that ends.
+func (t *Trace) rateAt(now time.Duration) (rate float64, until time.Duration) {
 	begin := time.Duration(0)
 	if t.period > 0 {
 		begin = now / t.period * t.period
@@ -201,7 +201,7 @@ func (t *Trace) at(now time.Duration) (rate float64, until time.Duration) {
 // Bytes is how much goes through between two times.
 func (t *Trace) Bytes(from, to time.Duration) (sum float64) {
 	for from < to {
-		rate, until := t.at(from)
+		rate, until := t.rateAt(from)
 		until = min(until, to)
 		sum += rate * (until - from).Seconds()
 		from = until
@@ -213,7 +213,7 @@ func (t *Trace) Bytes(from, to time.Duration) (sum float64) {
 func (t *Trace) When(from time.Duration, bytes float64) time.Duration {
 	idle := time.Duration(0) // since something went through
 	for bytes > 0 {
-		rate, until := t.at(from)
+		rate, until := t.rateAt(from)
 		if rate > 0 {
 			took := bytes / rate
 			if until == Never || took <= (until-from).Seconds() {

@@ -37,16 +37,16 @@ func (d demand) atMost(rate float64) demand {
 // load is how many devices a stream takes.
 func (d demand) load(cost time.Duration, spec *Spec) float64 {
 	looks := 1.0
-	if m, err := spec.method(); err == nil && spec.Source == camera {
+	if m, err := spec.newMethod(); err == nil && spec.Source == camera {
 		looks = max(looks, m.Looks)
 	}
 	return looks * cost.Seconds() * d.Rate
 }
 
-// admit refuses a stream that would take more of the devices than is free with the figures. It waits until the pool has told what a frame
+// admitStream refuses a stream that would take more of the devices than is free with the figures. It waits until the pool has told what a frame
 // takes; then `then` takes the stream in, under mu. What the pool has told may be old, or have been measured while devices were busy, and without frames it would never tell
 // better: before a stream is refused, its network looks at some.
-func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d demand, then func() error) error {
+func (s *Server) admitStream(ctx context.Context, spec *Spec, n *jobs.Network, d demand, then func() error) error {
 	cost, devices := time.Duration(0), 0
 	if d.Rate > 0 {
 		var err error
@@ -54,12 +54,12 @@ func (s *Server) admit(ctx context.Context, spec *Spec, n *jobs.Network, d deman
 			return err
 		}
 	}
-	err := s.fit(spec, d, cost, devices, then)
+	err := s.admitAtCost(spec, d, cost, devices, then)
 	if failed := new(engine.Error); !errors.As(err, &failed) || failed.Code != engine.CodeOverloaded {
 		return err
 	}
-	if measured, ok := s.sample(ctx, n, d, "video/"+spec.Name); ok && measured < cost {
-		return s.fit(spec, d, measured, devices, then)
+	if measured, ok := s.measureFrameCost(ctx, n, d, "video/"+spec.Name); ok && measured < cost {
+		return s.admitAtCost(spec, d, measured, devices, then)
 	}
 	return err
 }
@@ -70,8 +70,8 @@ const (
 	greyTime   = 5 * time.Second // at most
 )
 
-// sample is what the network takes for a grey frame, the median of some; false if it does not look at them in time.
-func (s *Server) sample(ctx context.Context, n *jobs.Network, d demand, user string) (time.Duration, bool) {
+// measureFrameCost is what the network takes for a grey frame, the median of some; false if it does not look at them in time.
+func (s *Server) measureFrameCost(ctx context.Context, n *jobs.Network, d demand, user string) (time.Duration, bool) {
 	ctx, stop := context.WithTimeout(ctx, greyTime)
 	defer stop()
 	grey, took := media.NewFrame(max(d.Width&^1, 16), max(d.Height&^1, 16)), make([]time.Duration, greyFrames)
@@ -85,8 +85,8 @@ func (s *Server) sample(ctx context.Context, n *jobs.Network, d demand, user str
 	return took[greyFrames/2], true
 }
 
-// fit is admit by what a frame takes.
-func (s *Server) fit(spec *Spec, d demand, cost time.Duration, devices int, then func() error) error {
+// admitAtCost is admit by what a frame takes.
+func (s *Server) admitAtCost(spec *Spec, d demand, cost time.Duration, devices int, then func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken := 0.0
@@ -106,7 +106,7 @@ func (s *Server) fit(spec *Spec, d demand, cost time.Duration, devices int, then
 // admitFound admits what a stream was found to bring, and keeps it for the next process. What takes no more of the devices than has been
 // admitted of the stream keeps that part, whatever frames take by now: a camera that comes back is not refused since devices are busy.
 func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
-	n, err := st.sees()
+	n, err := st.currentNetwork()
 	if err != nil {
 		return err
 	}
@@ -122,14 +122,14 @@ func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
 		}
 		return writeDeclared(st.dir, declared{st.spec, st.by, &d})
 	}
-	if s.covers(ctx, n, was, d) {
+	if s.coversDemand(ctx, n, was, d) {
 		return keep()
 	}
-	return s.admit(ctx, &st.spec, n, d, keep)
+	return s.admitStream(ctx, &st.spec, n, d, keep)
 }
 
-// covers says that a stream which brings d takes no more of the devices than by an admitted demand.
-func (s *Server) covers(ctx context.Context, n *jobs.Network, admitted, d demand) bool {
+// coversDemand says that a stream which brings d takes no more of the devices than by an admitted demand.
+func (s *Server) coversDemand(ctx context.Context, n *jobs.Network, admitted, d demand) bool {
 	if d.Rate <= 0 || d.Rate > admitted.Rate {
 		return false
 	}
@@ -153,7 +153,7 @@ var ended = func() context.Context {
 
 // load is how many devices a stream takes, as far as is known; one that takes no more frames takes none.
 func (s *stream) load() float64 {
-	n, err := s.sees()
+	n, err := s.currentNetwork()
 	s.mu.Lock()
 	d, state := s.demand, s.state
 	s.mu.Unlock()

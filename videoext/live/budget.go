@@ -29,7 +29,7 @@ func newMemoryBudget(limit int64) *memoryBudget {
 func (m *memoryBudget) take(owner string, n int64, what string) error {
 	if full := m.budget.Hold(owner, n); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "%s takes %d MiB of memory, and %d are left of the %d MiB that --video-memory has for the streams of a key now",
-			what, mebibytes(n), max(full.Most-full.Own, 0)>>20, full.Most>>20)
+			what, ceilMebibytes(n), max(full.Most-full.Own, 0)>>20, full.Most>>20)
 	}
 	return nil
 }
@@ -53,8 +53,8 @@ func (m *memoryBudget) more() <-chan struct{} {
 // Held is what all have.
 func (m *memoryBudget) Held() int64 { return m.budget.Held() }
 
-// mebibytes are at least so many bytes.
-func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+// ceilMebibytes are at least so many bytes.
+func ceilMebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 // memoryHold is what one thing takes, as it grows, until it is let go.
 type memoryHold struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// message is an action as the camera is told it.
-func (s *stream) message(action streams.Action) session.Message {
+// sessionMessage is an action as the camera is told it.
+func (s *stream) sessionMessage(action streams.Action) session.Message {
 	switch a := action.(type) {
 	case streams.Welcome:
 		return &session.Welcome{Method: s.spec.Method, Next: a.Next}
@@ -31,8 +31,8 @@ func (s *stream) message(action streams.Action) session.Message {
 	return &session.Refused{Reason: fmt.Sprintf("the server has no word for %T", action)}
 }
 
-// serve is a camera's session, until either side ends it.
-func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
+// serveCamera is a camera's session, until either side ends it.
+func (s *stream) serveCamera(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.EnableFullDuplex() // HTTP/2 is so anyway
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -42,7 +42,7 @@ func (s *stream) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.settle(c)
 	var group sync.WaitGroup
 	from := newPatientReader(r.Body, control)
-	group.Go(func() { c.End(s.listen(r.Context(), c, from)) }) // ended below
+	group.Go(func() { c.End(s.listenToCamera(r.Context(), c, from)) }) // ended below
 	_ = control.Flush()
 	err := c.Write(w, control)
 	if err != nil {
@@ -77,22 +77,22 @@ func (s *stream) settle(c *connection) {
 	s.beginning = slices.DeleteFunc(s.beginning, func(other *connection) bool { return other == c })
 }
 
-// listen takes in what the camera says, and returns why it does no more.
-func (s *stream) listen(ctx context.Context, c *connection, body *patientReader) string {
+// listenToCamera takes in what the camera says, and returns why it does no more.
+func (s *stream) listenToCamera(ctx context.Context, c *connection, body *patientReader) string {
 	from := session.NewReader(bufio.NewReader(body)) // what is large passes it by
 	hello, err := readGreeting(from)
 	if err != nil {
 		return err.Error()
 	}
 	if err := s.admit(ctx, demand{Rate: hello.Rate, Width: hello.Width, Height: hello.Height}); err != nil {
-		s.refuse(err)
+		s.recordRefusal(err)
 		return err.Error()
 	}
 	body.Greeted()
 	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
 	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
-		if !s.offer(ctx, c, incoming{event, f, c}) {
-			f.end()
+		if !s.offerIncoming(ctx, c, incoming{event, f, c}) {
+			f.releaseFrames()
 			return "the session was ended"
 		}
 		s.settle(c)
@@ -114,8 +114,8 @@ func (s *stream) listen(ctx context.Context, c *connection, body *patientReader)
 	}
 }
 
-// refuse says of a stream without a session that a camera was refused.
-func (s *stream) refuse(why error) {
+// recordRefusal says of a stream without a session that a camera was refused.
+func (s *stream) recordRefusal(why error) {
 	s.log.Warn("a camera is refused", zap.Error(why))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *stream) refuse(why error) {
 	}
 }
 
-// offer waits until a message is taken, or the session is over.
-func (s *stream) offer(ctx context.Context, c *connection, m incoming) bool {
+// offerIncoming waits until a message is taken, or the session is over.
+func (s *stream) offerIncoming(ctx context.Context, c *connection, m incoming) bool {
 	select {
 	case s.inbox <- m:
 		return true
@@ -145,8 +145,8 @@ func (s *stream) eventOf(m session.Message, held *memoryHold) (streams.Event, *f
 			times[u.Order] = u.Time
 		}
 		s.figure.Sent(m.Stream, m.Container)
-		s.note(m)
-		f := &footage{numbers: m.Frames, held: held, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decode(ctx, m.Data, held) }}
+		s.recordEncoding(m)
+		f := &footage{numbers: m.Frames, held: held, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decodeSegment(ctx, m.Data, held) }}
 		return streams.Came{Segment: m.Segment, Stream: m.Stream, Frames: m.Frames, Times: times, Of: m.Of}, f, nil
 	case *session.Skipped:
 		return streams.Missed{Segment: m.Segment, Stream: m.Stream, Of: m.Of}, nil, nil

@@ -30,62 +30,62 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).EnableFullDuplex() // a refusal before the body's end does not cut the proxy off that still sends
 			if err := h(w, r); err != nil {
-				refuse(w, err)
+				writeError(w, err)
 			}
 		})
 	}
 	of := func(h func(st *stream, w http.ResponseWriter, r *http.Request) error) func(w http.ResponseWriter, r *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			st, err := s.find(r.PathValue("name"), ownerOf(r))
+			st, err := s.findStream(r.PathValue("name"), ownerOf(r))
 			if err != nil {
 				return err
 			}
 			return h(st, w, r)
 		}
 	}
-	handle("POST "+Prefix+"streams", s.post)
+	handle("POST "+Prefix+"streams", s.handlePost)
 	handle("GET "+Prefix+"streams", func(w http.ResponseWriter, r *http.Request) error {
 		list := struct {
 			Object string   `json:"object"`
 			Data   []status `json:"data"`
 		}{"list", []status{}}
-		for _, st := range s.all() {
+		for _, st := range s.sortedStreams() {
 			if ownerOf(r).of(st) {
 				list.Data = append(list.Data, st.statusFor(ownerOf(r)))
 			}
 		}
-		return answer(w, http.StatusOK, list)
+		return writeJSON(w, http.StatusOK, list)
 	})
 	handle("GET "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, r *http.Request) error {
-		return answer(w, http.StatusOK, st.statusFor(ownerOf(r)))
+		return writeJSON(w, http.StatusOK, st.statusFor(ownerOf(r)))
 	}))
 	handle("DELETE "+Prefix+"streams/{name}", of(func(st *stream, w http.ResponseWriter, _ *http.Request) error {
-		if err := s.remove(st); err != nil {
+		if err := s.removeStream(st); err != nil {
 			return err
 		}
-		return answer(w, http.StatusOK, map[string]any{"name": st.spec.Name, "deleted": true})
+		return writeJSON(w, http.StatusOK, map[string]any{"name": st.spec.Name, "deleted": true})
 	}))
-	handle("GET "+Prefix+"streams/{name}/results", of(results))
-	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(picture))
-	handle("GET "+Prefix+"streams/{name}/segments", of(segments))
+	handle("GET "+Prefix+"streams/{name}/results", of(serveResults))
+	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(servePicture))
+	handle("GET "+Prefix+"streams/{name}/segments", of(serveSegments))
 	handle("POST "+Prefix+"streams/{name}/camera", of(hostCamera))
-	mux.Handle("GET /metrics", metrics.Handler(s.figures))
+	mux.Handle("GET /metrics", metrics.Handler(s.streamFigures))
 	return mux
 }
 
-// figures are those of all streams.
-func (s *Server) figures() []metrics.Stream {
-	all := s.all()
+// streamFigures are those of all streams.
+func (s *Server) streamFigures() []metrics.Stream {
+	all := s.sortedStreams()
 	list := make([]metrics.Stream, len(all))
 	for i, st := range all {
 		now := st.status()
-		list[i] = metrics.Stream{Name: now.Name, Model: st.model(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
+		list[i] = metrics.Stream{Name: now.Name, Model: st.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
 	}
 	return list
 }
 
-// refuse answers with an error in OpenAI's form.
-func refuse(w http.ResponseWriter, err error) {
+// writeError answers with an error in OpenAI's form.
+func writeError(w http.ResponseWriter, err error) {
 	e := &api.Error{Message: err.Error(), Type: api.TypeServer, Code: "internal_error"}
 	status := http.StatusInternalServerError
 	var field *fieldError
@@ -115,7 +115,7 @@ func refuse(w http.ResponseWriter, err error) {
 	_, _ = w.Write(body) // to one who may have left
 }
 
-func answer(w http.ResponseWriter, status int, what any) error {
+func writeJSON(w http.ResponseWriter, status int, what any) error {
 	body, err := json.Marshal(what)
 	if err != nil {
 		return err
@@ -129,41 +129,41 @@ func answer(w http.ResponseWriter, status int, what any) error {
 // maxSpec is how many bytes the JSON of a Spec may have.
 const maxSpec = 64 << 10
 
-func (s *Server) post(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) error {
 	var spec Spec
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSpec))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&spec); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return wrong(kind.Field, "%s", api.Explain(err))
+			return newFieldError(kind.Field, "%s", api.Explain(err))
 		}
-		return wrong("", "the body does not declare a stream: %s", api.Explain(err))
+		return newFieldError("", "the body does not declare a stream: %s", api.Explain(err))
 	}
-	if err := s.add(r.Context(), spec, ownerOf(r)); err != nil {
+	if err := s.addStream(r.Context(), spec, ownerOf(r)); err != nil {
 		return err
 	}
-	st, err := s.find(spec.Name, ownerOf(r))
+	st, err := s.findStream(spec.Name, ownerOf(r))
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusCreated, st.status())
+	return writeJSON(w, http.StatusCreated, st.status())
 }
 
 // hostCamera hosts a camera's session.
 func hostCamera(st *stream, w http.ResponseWriter, r *http.Request) error {
 	if st.spec.Source != camera {
-		return wrong("name", "the source of stream %s is none that a camera's program sends; declare it with the source camera", st.spec.Name)
+		return newFieldError("name", "the source of stream %s is none that a camera's program sends; declare it with the source camera", st.spec.Name)
 	}
-	st.serve(w, r)
+	st.serveCamera(w, r)
 	return nil
 }
 
 // quiet is after how long those who listen are told that the connection is alive.
 const quiet = 15 * time.Second
 
-// results gives results as they come, as server-sent events or lines of JSON. Those behind a number come first, as far as they are kept.
-func results(st *stream, w http.ResponseWriter, r *http.Request) error {
+// serveResults gives results as they come, as server-sent events or lines of JSON. Those behind a number come first, as far as they are kept.
+func serveResults(st *stream, w http.ResponseWriter, r *http.Request) error {
 	at := st.journal.Newest()
 	for _, given := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
 		if given == "" {
@@ -171,7 +171,7 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 		}
 		n, err := strconv.ParseUint(given, 10, 64)
 		if err != nil {
-			return wrong("after", "after, or Last-Event-ID, is %.40q; it is to be the number of a result", given)
+			return newFieldError("after", "after, or Last-Event-ID, is %.40q; it is to be the number of a result", given)
 		}
 		at = min(n, at)
 	}
@@ -224,16 +224,16 @@ func results(st *stream, w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// segments gives what became of the last segments of a camera, behind a number.
-func segments(st *stream, w http.ResponseWriter, r *http.Request) error {
+// serveSegments gives what became of the last segments of a camera, behind a number.
+func serveSegments(st *stream, w http.ResponseWriter, r *http.Request) error {
 	after := -1
 	if given := r.URL.Query().Get("after"); given != "" {
 		var err error
 		if after, err = strconv.Atoi(given); err != nil || after < 0 {
-			return wrong("after", "after is %.40q; it is to be the number of a segment", given)
+			return newFieldError("after", "after is %.40q; it is to be the number of a segment", given)
 		}
 	}
-	return answer(w, http.StatusOK, struct {
+	return writeJSON(w, http.StatusOK, struct {
 		Object string    `json:"object"`
 		Data   []Segment `json:"data"`
 	}{"list", append([]Segment{}, st.segments.after(method.Segment(after))...)})
@@ -242,8 +242,8 @@ func segments(st *stream, w http.ResponseWriter, r *http.Request) error {
 // maxShown is the width in pixels of a frame that is shown.
 const maxShown = 960
 
-// picture is the frame that was seen last.
-func picture(st *stream, w http.ResponseWriter, r *http.Request) error {
+// servePicture is the frame that was seen last.
+func servePicture(st *stream, w http.ResponseWriter, r *http.Request) error {
 	seen := st.last.Load()
 	if seen == nil {
 		return fmt.Errorf("%w that was seen of %s yet", errNoFrame, st.spec.Name)

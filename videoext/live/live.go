@@ -110,7 +110,7 @@ func (s *Server) takeUp(name string) error {
 	defer s.mu.Unlock()
 	held := s.memory.Hold(d.Owner)
 	held.Keep(d.Demand.Memory)
-	if err := s.start(d.Spec, d.owner, held, *d.Demand); err != nil {
+	if err := s.startStream(d.Spec, d.owner, held, *d.Demand); err != nil {
 		held.End()
 		return err
 	}
@@ -135,8 +135,8 @@ var (
 	errNoFrame = errors.New("there is no frame")
 )
 
-// network is what a stream's frames are looked at by.
-func (s *Server) network(spec *Spec) (*jobs.Network, error) {
+// networkFor is what a stream's frames are looked at by.
+func (s *Server) networkFor(spec *Spec) (*jobs.Network, error) {
 	models := *s.models.Load()
 	var there []string
 	for i := range models {
@@ -155,7 +155,7 @@ func (s *Server) network(spec *Spec) (*jobs.Network, error) {
 		return n, nil
 	}
 	if spec.Model == "" && len(there) > 1 {
-		return nil, wrong("model", "model is missing, and %d models look at pictures; say which: %s", len(there), strings.Join(there, ", "))
+		return nil, newFieldError("model", "model is missing, and %d models look at pictures; say which: %s", len(there), strings.Join(there, ", "))
 	}
 	return nil, fmt.Errorf("%w: %.200q; those with a decoder are %s", errModel, spec.Model, strings.Join(there, ", "))
 }
@@ -163,20 +163,20 @@ func (s *Server) network(spec *Spec) (*jobs.Network, error) {
 // SetModels sets the networks that streams may name. Streams of one that is gone wait until it comes back.
 func (s *Server) SetModels(models []Model) {
 	s.models.Store(&models)
-	for _, st := range s.all() {
-		st.setNetwork(s.network(&st.spec))
+	for _, st := range s.sortedStreams() {
+		st.setNetwork(s.networkFor(&st.spec))
 	}
 }
 
-// add declares a stream, and begins it.
-func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
+// addStream declares a stream, and begins it.
+func (s *Server) addStream(ctx context.Context, spec Spec, by owner) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
-	if err := s.permit(&spec, by); err != nil {
+	if err := s.permitSource(&spec, by); err != nil {
 		return err
 	}
-	n, err := s.network(&spec)
+	n, err := s.networkFor(&spec)
 	if err != nil {
 		return err
 	}
@@ -184,35 +184,35 @@ func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
 		return err
 	}
 	if spec.Source == camera {
-		m, err := spec.method()
+		m, err := spec.newMethod()
 		if err == nil && m.Slopes {
 			err = n.Decoder.Differentiable()
 		}
 		if err != nil {
-			return wrong("method", "method is %.80q, and of the model %s: %v", spec.Method, n.Model, err)
+			return newFieldError("method", "method is %.80q, and of the model %s: %v", spec.Method, n.Model, err)
 		}
 	}
 	if spec.Model == "" {
 		spec.Model = n.Model // also when there are several
 	}
 	will := demand{Rate: spec.Rate}
-	if spec.Source != camera && !spec.remote() {
-		if will, err = s.probe(ctx, &spec); err != nil {
+	if spec.Source != camera && !spec.isRemote() {
+		if will, err = s.probeFile(ctx, &spec); err != nil {
 			return err
 		}
 	}
-	return s.admit(ctx, &spec, n, will, func() error {
+	return s.admitStream(ctx, &spec, n, will, func() error {
 		if s.streams[spec.Name] != nil {
 			return fmt.Errorf("%w: %s", errExists, spec.Name)
 		}
-		if err := s.room(by.Owner); err != nil {
+		if err := s.checkStreamQuota(by.Owner); err != nil {
 			return err
 		}
 		held := s.memory.Hold(by.Owner)
 		if err := held.Grow(will.Memory, fmt.Sprintf("video of %d x %d pixels", will.Width, will.Height)); err != nil {
 			return err
 		}
-		if err := s.keep(spec, by, held, will); err != nil {
+		if err := s.persistStream(spec, by, held, will); err != nil {
 			held.End()
 			return fmt.Errorf("the stream cannot be kept in the directory of --video-state: %w", err)
 		}
@@ -220,8 +220,8 @@ func (s *Server) add(ctx context.Context, spec Spec, by owner) error {
 	})
 }
 
-// room says whether a key may declare one more. The caller holds mu.
-func (s *Server) room(key string) error {
+// checkStreamQuota says whether a key may declare one more. The caller holds mu.
+func (s *Server) checkStreamQuota(key string) error {
 	mine := 0
 	for _, st := range s.streams {
 		if st.by.Owner == key {
@@ -234,8 +234,8 @@ func (s *Server) room(key string) error {
 	return nil
 }
 
-// keep writes a stream down, and begins it. The caller holds mu.
-func (s *Server) keep(spec Spec, by owner, held *memoryHold, will demand) error {
+// persistStream writes a stream down, and begins it. The caller holds mu.
+func (s *Server) persistStream(spec Spec, by owner, held *memoryHold, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -245,7 +245,7 @@ func (s *Server) keep(spec Spec, by owner, held *memoryHold, will demand) error 
 		err = writeDeclared(dir, declared{spec, by, &will})
 	}
 	if err == nil {
-		err = s.start(spec, by, held, will)
+		err = s.startStream(spec, by, held, will)
 	}
 	if err != nil {
 		_ = os.RemoveAll(dir) // what is half there is not to be taken up
@@ -253,15 +253,15 @@ func (s *Server) keep(spec Spec, by owner, held *memoryHold, will demand) error 
 	return err
 }
 
-// probe looks at a file.
-func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
-	path, err := spec.file(s.cfg.Files)
+// probeFile looks at a file.
+func (s *Server) probeFile(ctx context.Context, spec *Spec) (demand, error) {
+	path, err := spec.sourcePath(s.cfg.Files)
 	if err != nil {
 		return demand{}, err
 	}
 	clip, err := ffmpeg.Open(ctx, path, ffmpeg.Options{})
 	if err != nil {
-		return demand{}, wrong("source", "source: %v", errors.New(strings.ReplaceAll(err.Error(), path, spec.Source)))
+		return demand{}, newFieldError("source", "source: %v", errors.New(strings.ReplaceAll(err.Error(), path, spec.Source)))
 	}
 	defer clip.Close()
 	info := clip.Info()
@@ -270,8 +270,8 @@ func (s *Server) probe(ctx context.Context, spec *Spec) (demand, error) {
 	return will.atMost(spec.Rate), nil
 }
 
-// start begins a stream, and lets what is held go at its end. The caller holds mu.
-func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error {
+// startStream begins a stream, and lets what is held go at its end. The caller holds mu.
+func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand) error {
 	dir := filepath.Join(s.cfg.State, spec.Name)
 	kept, from, err := journal.Open(dir)
 	if err != nil {
@@ -283,9 +283,9 @@ func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error
 		inbox: make(chan incoming), gone: make(chan *connection), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
-	st.resolve = s.resolve(by)
+	st.resolve = s.hostResolver(by)
 	st.admit = func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }
-	st.setNetwork(s.network(&spec))
+	st.setNetwork(s.networkFor(&spec))
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.state = stateEnded
@@ -299,9 +299,9 @@ func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error
 		return nil
 	}
 	file := spec.Source
-	if !spec.remote() {
-		if file, err = spec.file(s.cfg.Files); err != nil {
-			st.set(stateFailed, err.Error())
+	if !spec.isRemote() {
+		if file, err = spec.sourcePath(s.cfg.Files); err != nil {
+			st.setState(stateFailed, err.Error())
 			return nil
 		}
 	}
@@ -309,8 +309,8 @@ func (s *Server) start(spec Spec, by owner, held *memoryHold, will demand) error
 	return nil
 }
 
-// find is a stream by its name. Of another's an owner hears what it hears of one that is not there.
-func (s *Server) find(name string, by owner) (*stream, error) {
+// findStream is a stream by its name. Of another's an owner hears what it hears of one that is not there.
+func (s *Server) findStream(name string, by owner) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st := s.streams[name]; st != nil && by.of(st) {
@@ -319,8 +319,8 @@ func (s *Server) find(name string, by owner) (*stream, error) {
 	return nil, fmt.Errorf("%w: %.80q", errUnknown, name)
 }
 
-// all are the streams by their names.
-func (s *Server) all() []*stream {
+// sortedStreams are the streams by their names.
+func (s *Server) sortedStreams() []*stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]*stream, 0, len(s.streams))
@@ -330,8 +330,8 @@ func (s *Server) all() []*stream {
 	return list
 }
 
-// remove ends a stream, and forgets it.
-func (s *Server) remove(st *stream) error {
+// removeStream ends a stream, and forgets it.
+func (s *Server) removeStream(st *stream) error {
 	name := st.spec.Name
 	st.stop(errRemoved)
 	<-st.stopped

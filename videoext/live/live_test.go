@@ -228,17 +228,17 @@ func (h *host) mustDeclare(spec string) {
 
 // drop removes a stream.
 func (h *host) drop(name string) error {
-	st, err := h.find(name, owner{Admin: true})
+	st, err := h.findStream(name, owner{Admin: true})
 	if err != nil {
 		return err
 	}
-	return h.remove(st)
+	return h.removeStream(st)
 }
 
 // of is how a stream is said to be.
 func (h *host) of(name string) status {
 	h.Helper()
-	st, err := h.find(name, owner{Admin: true})
+	st, err := h.findStream(name, owner{Admin: true})
 	if err != nil {
 		h.Fatal(err)
 	}

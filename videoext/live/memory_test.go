@@ -66,7 +66,7 @@ func TestLargeCamerasAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 
 // size is what the source of a stream holds.
 func (h *host) size(name string) int64 {
-	st, err := h.find(name, owner{Admin: true})
+	st, err := h.findStream(name, owner{Admin: true})
 	if err != nil {
 		h.Fatal(err)
 	}

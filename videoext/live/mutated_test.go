@@ -44,7 +44,7 @@ func (h *host) put(method, path, body string) *httptest.ResponseRecorder {
 // empty holds that nothing is left of what was declared.
 func (h *host) empty() {
 	h.Helper()
-	for _, st := range h.all() {
+	for _, st := range h.sortedStreams() {
 		h.put(http.MethodDelete, "streams/"+st.spec.Name, "")
 	}
 	for deadline := time.Now().Add(time.Minute); h.Server.memory.Held() != 0; time.Sleep(time.Millisecond) {

@@ -24,9 +24,9 @@ func ownerOf(r *http.Request) owner {
 	return owner{r.Header.Get(OwnerHeader), r.Header.Get(AdminHeader) == "true"}
 }
 
-// permit refuses a source that an owner may not have read, as far as that can be told without looking a name up.
-func (s *Server) permit(spec *Spec, by owner) error {
-	if !spec.remote() {
+// permitSource refuses a source that an owner may not have read, as far as that can be told without looking a name up.
+func (s *Server) permitSource(spec *Spec, by owner) error {
+	if !spec.isRemote() {
 		return nil
 	}
 	to, err := rtsp.Parse(spec.Source)
@@ -34,13 +34,13 @@ func (s *Server) permit(spec *Spec, by owner) error {
 		err = s.cfg.Sources.Permit(to.Host, by.Admin)
 	}
 	if err != nil {
-		return wrong("source", "source: %v; the server's operator says which are with --video-sources", err)
+		return newFieldError("source", "source: %v; the server's operator says which are with --video-sources", err)
 	}
 	return nil
 }
 
-// resolve looks a host up for an owner.
-func (s *Server) resolve(by owner) func(ctx context.Context, host string) ([]netip.Addr, error) {
+// hostResolver looks a host up for an owner.
+func (s *Server) hostResolver(by owner) func(ctx context.Context, host string) ([]netip.Addr, error) {
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return s.cfg.Sources.Resolve(ctx, host, by.Admin)
 	}
@@ -56,7 +56,7 @@ const untold = "who declared the stream is told why"
 // may be a secret, and the other what is in the server's network.
 func (s *stream) statusFor(to owner) status {
 	out := s.status()
-	if s.by.Owner == to.Owner || !s.plain() {
+	if s.by.Owner == to.Owner || !s.isPlain() {
 		return out
 	}
 	out.Source = ""

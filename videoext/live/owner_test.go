@@ -189,7 +189,7 @@ func TestSourcesThatAreNotReached(t *testing.T) {
 		if code != http.StatusBadRequest || !strings.Contains(text, `"param":"source"`) {
 			t.Errorf("%s: %d %s", host, code, text)
 		}
-		if spec.check() == nil && h.permit(&spec, admin) != nil {
+		if spec.check() == nil && h.permitSource(&spec, admin) != nil {
 			t.Errorf("an admin does not reach %s", host)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// prepare makes the frames that the network is to see.
-func (s *stream) prepare(ctx context.Context, a streams.Look, low, high *footage) ([]*media.Frame, error) {
-	frames, err := high.pick(ctx, a.Frames)
+// prepareFrames makes the frames that the network is to see.
+func (s *stream) prepareFrames(ctx context.Context, a streams.Look, low, high *footage) ([]*media.Frame, error) {
+	frames, err := high.selectFrames(ctx, a.Frames)
 	if err != nil {
 		return nil, err
 	}
@@ -25,12 +25,12 @@ func (s *stream) prepare(ctx context.Context, a streams.Look, low, high *footage
 	case method.Plain:
 		return frames, nil
 	case method.Pasted:
-		under, err := low.pick(ctx, a.Frames)
+		under, err := low.selectFrames(ctx, a.Frames)
 		if err != nil {
 			return nil, err
 		}
 		for i, f := range frames {
-			if frames[i], err = s.paste(ctx, under[i], f, how.Regions[i]); err != nil {
+			if frames[i], err = s.pasteRegions(ctx, under[i], f, how.Regions[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -39,12 +39,12 @@ func (s *stream) prepare(ctx context.Context, a streams.Look, low, high *footage
 	return nil, fmt.Errorf("the server has no network for %T", a.How)
 }
 
-// pick are frames by their numbers.
-func (f *footage) pick(ctx context.Context, numbers []int) ([]*media.Frame, error) {
+// selectFrames are frames by their numbers.
+func (f *footage) selectFrames(ctx context.Context, numbers []int) ([]*media.Frame, error) {
 	if f == nil {
 		return nil, errors.New("its frames are gone")
 	}
-	all, err := f.frames(ctx)
+	all, err := f.loadFrames(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ const (
 	decodePace = 5 * time.Nanosecond
 )
 
-// paste puts regions of a frame of stream B onto the same frame of stream A.
-func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
+// pasteRegions puts regions of a frame of stream B onto the same frame of stream A.
+func (s *stream) pasteRegions(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
 	took, err := s.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
 		if whole, err = scaler.Scale(low, high.Width, high.Height); err != nil {
 			return err
@@ -84,8 +84,8 @@ func (s *stream) paste(ctx context.Context, low, high *media.Frame, regions []vi
 // maxDecoded is how many bytes the frames of a segment may have.
 const maxDecoded = 256 << 20
 
-// decode makes frames of what a camera sent.
-func (s *stream) decode(ctx context.Context, data *media.Segment, held *memoryHold) (frames []*media.Frame, err error) {
+// decodeSegment makes frames of what a camera sent.
+func (s *stream) decodeSegment(ctx context.Context, data *media.Segment, held *memoryHold) (frames []*media.Frame, err error) {
 	what := fmt.Sprintf("decoding %d frames of %d x %d", len(data.Units), data.Width, data.Height)
 	pixels := data.Width * data.Height * len(data.Units)
 	bytes := pixels / 2 * 3

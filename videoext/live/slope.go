@@ -22,19 +22,19 @@ type sight struct {
 	jobs.Seen
 }
 
-// slope asks for the gradient of the frame that was seen last: it is asked for when that is told. One that has not begun after an interval is dropped; one
+// requestGradient asks for the gradient of the frame that was seen last: it is asked for when that is told. One that has not begun after an interval is dropped; one
 // that has is waited for as long as the camera uses it.
-func (s *stream) slope(ctx context.Context, a streams.Slope) {
-	seen, asked, interval := s.sight.Seen, time.Now(), s.interval()
+func (s *stream) requestGradient(ctx context.Context, a streams.Slope) {
+	seen, asked, interval := s.sight.Seen, time.Now(), s.segmentDuration()
 	s.group.Go(func() { // ends with ctx, or before
 		answer := streams.Sloped{Differentiated: method.Differentiated{Segment: a.Segment}}
 		limited, stop := context.WithTimeout(ctx, time.Duration(oneadapt.Usual().Fresh)*interval)
 		defer stop()
 		name := "video/" + s.spec.Name
-		look := jobs.Look{Stream: name + "/gradient", Arrived: asked, Deadline: interval, Promised: s.spec.deadline() > 0, User: name}
+		look := jobs.Look{Stream: name + "/gradient", Arrived: asked, Deadline: interval, Promised: s.spec.frameDeadline() > 0, User: name}
 		var count metrics.Gradients
 		var err error
-		answer.Gradient, count.Computing, err = s.differentiate(limited, &seen, look)
+		answer.Gradient, count.Computing, err = s.differentiateFrame(limited, &seen, look)
 		var told []byte
 		if err == nil {
 			told, err = answer.Gradient.AppendBinary(nil)
@@ -62,9 +62,9 @@ func (s *stream) slope(ctx context.Context, a streams.Slope) {
 	})
 }
 
-// differentiate has the gradient of a frame, and what of a device it took.
-func (s *stream) differentiate(ctx context.Context, seen *jobs.Seen, l jobs.Look) (*oneadapt.Map, time.Duration, error) {
-	network, err := s.sees()
+// differentiateFrame has the gradient of a frame, and what of a device it took.
+func (s *stream) differentiateFrame(ctx context.Context, seen *jobs.Seen, l jobs.Look) (*oneadapt.Map, time.Duration, error) {
+	network, err := s.currentNetwork()
 	if err == nil && !seen.Whole() {
 		err = errors.New("the network has seen no frame of the segment")
 	}
@@ -76,8 +76,8 @@ func (s *stream) differentiate(ctx context.Context, seen *jobs.Seen, l jobs.Look
 	return gradient, spent.Device, err
 }
 
-// note keeps how a camera has encoded a segment, on the stream that its knobs are of.
-func (s *stream) note(m *session.Sent) {
+// recordEncoding keeps how a camera has encoded a segment, on the stream that its knobs are of.
+func (s *stream) recordEncoding(m *session.Sent) {
 	if m.Stream != method.A {
 		return
 	}
@@ -87,10 +87,10 @@ func (s *stream) note(m *session.Sent) {
 	})
 }
 
-// interval is how long a segment of a camera lasts.
-func (s *stream) interval() time.Duration {
-	m, err := s.spec.method()
-	rate := s.rate()
+// segmentDuration is how long a segment of a camera lasts.
+func (s *stream) segmentDuration() time.Duration {
+	m, err := s.spec.newMethod()
+	rate := s.frameRate()
 	if err != nil || rate <= 0 { // the method was checked, and a camera says its rate
 		return time.Second
 	}

@@ -18,7 +18,7 @@ import (
 // read brings the frames of a source that the server reads itself, until ctx ends or the source does.
 func (s *stream) read(ctx context.Context, address string) {
 	from := source.Source{Address: address, Resolve: s.resolve, Rate: s.spec.Rate, After: s.from.Time} // frames up to there have their results
-	if s.spec.remote() {
+	if s.spec.isRemote() {
 		from.Follow(ctx, sourced{s})
 		return
 	}
@@ -27,9 +27,9 @@ func (s *stream) read(ctx context.Context, address string) {
 	case err != nil:
 		s.held.End()
 		s.log.Error("the source cannot be read", zap.Error(err))
-		s.set(stateFailed, err.Error())
+		s.setState(stateFailed, err.Error())
 	default:
-		s.bring(ctx, incoming{event: streams.Ended{}})
+		s.deliverIncoming(ctx, incoming{event: streams.Ended{}})
 	}
 }
 
@@ -45,14 +45,14 @@ func (s sourced) Admit(ctx context.Context, rate float64, width, height int) err
 	return s.admit(ctx, demand{rate, width, height, s.held.Size()}.atMost(s.spec.Rate))
 }
 
-func (s sourced) Running() { s.set(stateRunning, "") }
+func (s sourced) Running() { s.setState(stateRunning, "") }
 
 func (s sourced) Waiting(why error, delay time.Duration) {
-	s.set(stateWaiting, fmt.Sprintf("%v; it is opened again after %v", why, delay))
+	s.setState(stateWaiting, fmt.Sprintf("%v; it is opened again after %v", why, delay))
 	s.log.Warn("the source is opened again", zap.Error(why), zap.Duration("delay", delay))
 }
 
-func (s sourced) Keyless() { s.set(stateWaiting, "waiting for a key frame") }
+func (s sourced) Keyless() { s.setState(stateWaiting, "waiting for a key frame") }
 
 func (s sourced) Read(bytes int, decoding time.Duration) {
 	s.figure.Spend(metrics.Spent{Decode: decoding})
@@ -65,14 +65,14 @@ func (s sourced) Frame(ctx context.Context, frame *media.Frame) {
 		s.broke = time.Now()
 		s.log.Warn("the source's own time does not follow what it said before: the stream's goes on", zap.Duration("time", frame.Time))
 	}
-	s.bring(ctx, incoming{
+	s.deliverIncoming(ctx, incoming{
 		event:   streams.Came{Frames: []int{0}, Times: []time.Duration{frame.Time}, Of: 1, Broken: frame.Broken},
 		footage: &footage{numbers: []int{0}, bytes: int64(len(frame.Y) + len(frame.Cb) + len(frame.Cr)), load: func(context.Context) ([]*media.Frame, error) { return []*media.Frame{frame}, nil }},
 	})
 }
 
-// bring hands what comes to run, and waits until it is taken.
-func (s *stream) bring(ctx context.Context, m incoming) {
+// deliverIncoming hands what comes to run, and waits until it is taken.
+func (s *stream) deliverIncoming(ctx context.Context, m incoming) {
 	select {
 	case s.inbox <- m:
 	case <-ctx.Done():

@@ -41,7 +41,7 @@ type fieldError struct{ field, message string }
 
 func (e *fieldError) Error() string { return e.message }
 
-func wrong(field, format string, args ...any) error {
+func newFieldError(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
@@ -51,34 +51,34 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (s *Spec) check() error {
 	switch {
 	case !names.MatchString(s.Name):
-		return wrong("name", "name is %.80q; 1 to 64 letters, digits, dots, dashes and underscores are right, of which the first is a letter or digit", s.Name)
+		return newFieldError("name", "name is %.80q; 1 to 64 letters, digits, dots, dashes and underscores are right, of which the first is a letter or digit", s.Name)
 	case s.Source == "":
-		return wrong("source", "source is missing: a file, an rtsp:// URL, or camera")
+		return newFieldError("source", "source is missing: a file, an rtsp:// URL, or camera")
 	case !(s.Rate >= 0 && s.Rate <= source.MaxRate):
-		return wrong("rate", "rate is %v frames a second; 0 to %v are right", s.Rate, source.MaxRate)
+		return newFieldError("rate", "rate is %v frames a second; 0 to %v are right", s.Rate, source.MaxRate)
 	case !(s.Deadline >= 0 && s.Deadline <= maxDeadline):
-		return wrong("deadline_ms", "deadline_ms is %v; 0 to %v are right", s.Deadline, maxDeadline)
+		return newFieldError("deadline_ms", "deadline_ms is %v; 0 to %v are right", s.Deadline, maxDeadline)
 	case !(s.Score >= 0 && s.Score <= 1):
-		return wrong("score", "score is %v; 0 to 1 is right", s.Score)
+		return newFieldError("score", "score is %v; 0 to 1 is right", s.Score)
 	case len(s.Classes) > maxClasses:
-		return wrong("classes", "classes has %d numbers, the limit is %d", len(s.Classes), maxClasses)
+		return newFieldError("classes", "classes has %d numbers, the limit is %d", len(s.Classes), maxClasses)
 	case s.Method != "" && s.Source != camera:
-		return wrong("method", "method is %.80q; only a camera's program sends frames in a way of its own", s.Method)
+		return newFieldError("method", "method is %.80q; only a camera's program sends frames in a way of its own", s.Method)
 	case s.Adapt != "" && s.Method != "":
-		return wrong("adapt", "adapt is %.80q and method %.80q; one of the two says how a camera streams", s.Adapt, s.Method)
+		return newFieldError("adapt", "adapt is %.80q and method %.80q; one of the two says how a camera streams", s.Adapt, s.Method)
 	case s.Adapt != "" && s.Adapt != "oneadapt":
-		return wrong("adapt", "adapt is %.80q; oneadapt is right", s.Adapt)
+		return newFieldError("adapt", "adapt is %.80q; oneadapt is right", s.Adapt)
 	case s.Adapt != "" && s.Source != camera:
-		return wrong("adapt", "adapt is %.80q; only a camera's program has knobs to set", s.Adapt)
-	case s.Loop && (s.Source == camera || s.remote()):
-		return wrong("loop", "loop is for files")
+		return newFieldError("adapt", "adapt is %.80q; only a camera's program has knobs to set", s.Adapt)
+	case s.Loop && (s.Source == camera || s.isRemote()):
+		return newFieldError("loop", "loop is for files")
 	}
 	if len(s.Classes) == 0 {
 		s.Classes = nil
 	}
-	if s.remote() {
+	if s.isRemote() {
 		if _, err := rtsp.Parse(s.Source); err != nil {
-			return wrong("source", "source is a URL: %v", err)
+			return newFieldError("source", "source is a URL: %v", err)
 		}
 	}
 	if s.Adapt != "" {
@@ -88,24 +88,24 @@ func (s *Spec) check() error {
 		if s.Method == "" {
 			s.Method = defaultMethod
 		}
-		if _, err := s.method(); err != nil {
-			return wrong("method", "method: %v", err)
+		if _, err := s.newMethod(); err != nil {
+			return newFieldError("method", "method: %v", err)
 		}
 	}
 	return nil
 }
 
-func (s *Spec) remote() bool { return rtsp.IsURL(s.Source) }
+func (s *Spec) isRemote() bool { return rtsp.IsURL(s.Source) }
 
-func (s *Spec) deadline() time.Duration {
+func (s *Spec) frameDeadline() time.Duration {
 	return time.Duration(s.Deadline * float64(time.Millisecond))
 }
 
-func (s *Spec) method() (method.Method, error) { return methods.New(s.Method, methods.Learned{}) }
+func (s *Spec) newMethod() (method.Method, error) { return methods.New(s.Method, methods.Learned{}) }
 
 // newServer makes a method's server side, and newPlain that of frames of a source that the server reads itself: each is a segment.
 func (s *Spec) newServer() method.Server {
-	m, err := s.method()
+	m, err := s.newMethod()
 	if err != nil {
 		return s.newPlain() // it was checked
 	}
@@ -117,13 +117,13 @@ func (s *Spec) newPlain() method.Server {
 	return &method.OneStream{How: method.Plain{}, Blank: true}
 }
 
-// file is the path of a source below the directory of files; links are followed, and lead nowhere else.
-func (s *Spec) file(dir string) (string, error) {
+// sourcePath is the path of a source below the directory of files; links are followed, and lead nowhere else.
+func (s *Spec) sourcePath(dir string) (string, error) {
 	if dir == "" {
-		return "", wrong("source", "source is a file, and the server reads none; its operator names a directory with --video-files")
+		return "", newFieldError("source", "source is a file, and the server reads none; its operator names a directory with --video-files")
 	}
 	if !filepath.IsLocal(s.Source) {
-		return "", wrong("source", "source is %.200q; a file is named by its path below the directory of --video-files", s.Source)
+		return "", newFieldError("source", "source is %.200q; a file is named by its path below the directory of --video-files", s.Source)
 	}
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -131,10 +131,10 @@ func (s *Spec) file(dir string) (string, error) {
 	}
 	path, err := filepath.EvalSymlinks(filepath.Join(root, s.Source))
 	if err != nil {
-		return "", wrong("source", "source: there is no file %.200q below the directory of --video-files", s.Source)
+		return "", newFieldError("source", "source: there is no file %.200q below the directory of --video-files", s.Source)
 	}
 	if below, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(below) {
-		return "", wrong("source", "source: %.200q is not below the directory of --video-files", s.Source)
+		return "", newFieldError("source", "source: %.200q is not below the directory of --video-files", s.Source)
 	}
 	return path, nil
 }

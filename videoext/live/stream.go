@@ -106,7 +106,7 @@ type footage struct {
 	err      error
 }
 
-func (f *footage) frames(ctx context.Context) ([]*media.Frame, error) {
+func (f *footage) loadFrames(ctx context.Context) ([]*media.Frame, error) {
 	f.once.Do(func() {
 		if f.pictures, f.err = f.load(ctx); f.err == nil && len(f.pictures) != len(f.numbers) {
 			f.err = fmt.Errorf("%d frames came out of %d", len(f.pictures), len(f.numbers))
@@ -115,8 +115,8 @@ func (f *footage) frames(ctx context.Context) ([]*media.Frame, error) {
 	return f.pictures, f.err
 }
 
-// end says that the frames are needed no more.
-func (f *footage) end() {
+// releaseFrames says that the frames are needed no more.
+func (f *footage) releaseFrames() {
 	if f != nil && f.held != nil {
 		f.held.End()
 	}
@@ -130,23 +130,25 @@ type shot struct {
 	at      time.Time
 }
 
-// plain says that the server reads the frames itself.
-func (s *stream) plain() bool { return s.spec.Source != camera }
+// isPlain says that the server reads the frames itself.
+func (s *stream) isPlain() bool { return s.spec.Source != camera }
 
-// hurried says that frames are dropped when too many wait, and not waited for.
-func (s *stream) hurried() bool { return s.plain() && (s.spec.remote() || s.spec.Deadline > 0) }
+// dropsWhenFull says that frames are dropped when too many wait, and not waited for.
+func (s *stream) dropsWhenFull() bool {
+	return s.isPlain() && (s.spec.isRemote() || s.spec.Deadline > 0)
+}
 
-// full says that no more frames should come now. Large ones of a source may not all wait that may wait of small ones.
-func (s *stream) full() bool {
-	return s.core.Full() || s.plain() && !mayWait(s.core.Under()+1, s.frame)
+// isFull says that no more frames should come now. Large ones of a source may not all wait that may wait of small ones.
+func (s *stream) isFull() bool {
+	return s.core.Full() || s.isPlain() && !mayWait(s.core.Under()+1, s.frame)
 }
 
 // run keeps the stream until ctx ends.
 func (s *stream) run(ctx context.Context) {
 	defer close(s.stopped)
 	s.begun = time.Now()
-	c := streams.Config{New: s.spec.newServer, Rate: s.rate(), Deadline: s.spec.deadline(), Next: s.from.Next, Number: s.from.Number, Time: s.from.Time}
-	if s.plain() {
+	c := streams.Config{New: s.spec.newServer, Rate: s.frameRate(), Deadline: s.spec.frameDeadline(), Next: s.from.Next, Number: s.from.Number, Time: s.from.Time}
+	if s.isPlain() {
 		c.New = s.spec.newPlain
 	}
 	s.core, s.footage = streams.New(c), map[track]*footage{}
@@ -157,28 +159,28 @@ func (s *stream) run(ctx context.Context) {
 	s.log.Info("stream begins", zap.Int("segment", int(s.from.Next)), zap.Uint64("number", s.from.Number))
 	for {
 		inbox := s.inbox
-		if !s.hurried() && (s.full() || s.plain() && s.blind()) {
+		if !s.dropsWhenFull() && (s.isFull() || s.isPlain() && s.isBlind()) {
 			inbox = nil
 		}
 		select {
 		case m := <-inbox:
-			s.take(ctx, m)
+			s.handleIncoming(ctx, m)
 		case c := <-s.gone:
 			if s.session == c {
-				s.lose()
+				s.loseSession()
 			}
 		case <-s.changed:
 		case s.sight = <-s.looked:
-			s.step(ctx, s.sight.Looked, nil)
+			s.stepCore(ctx, s.sight.Looked, nil)
 			s.sight.Seen = jobs.Seen{}
 		case r := <-s.sloped:
-			s.step(ctx, r, nil)
+			s.stepCore(ctx, r, nil)
 		case <-s.timer.C:
-			s.step(ctx, streams.Tick{}, nil)
+			s.stepCore(ctx, streams.Tick{}, nil)
 		case <-minute.C:
 			s.tell("stream")
 		case <-ctx.Done():
-			s.drop(context.Cause(ctx).Error())
+			s.dropSession(context.Cause(ctx).Error())
 			s.group.Wait()
 			for at := range s.footage {
 				s.forget(at)
@@ -198,49 +200,49 @@ func (s *stream) tell(what string) {
 		zap.Float64("boxes_a_frame", f.BoxesPerFrame()), zap.Float64("score", f.MeanScore()))
 }
 
-// take takes in what a source or a camera brings.
-func (s *stream) take(ctx context.Context, m incoming) {
+// handleIncoming takes in what a source or a camera brings.
+func (s *stream) handleIncoming(ctx context.Context, m incoming) {
 	switch e := m.event.(type) {
 	case streams.Begun:
-		s.drop("another session of this camera has begun")
+		s.dropSession("another session of this camera has begun")
 		s.session = m.session
-		s.set(stateRunning, "")
+		s.setState(stateRunning, "")
 	case streams.Came:
-		if s.plain() {
+		if s.isPlain() {
 			e.Segment, s.frame = s.core.Told(), m.footage.bytes
-			if s.full() {
-				s.step(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Broken: e.Broken, Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
+			if s.isFull() {
+				s.stepCore(ctx, streams.Missed{Segment: e.Segment, Of: 1, Time: e.Times[0], Broken: e.Broken, Why: fmt.Sprintf("%d frames wait for the network", s.core.Under())}, nil)
 				return
 			}
 		}
 		m.event = e
 	case streams.Missed:
-		if s.plain() {
+		if s.isPlain() {
 			e.Segment = s.core.Told()
 			m.event = e
 		}
 	}
 	if m.session != s.session {
-		m.footage.end() // the session is over
+		m.footage.releaseFrames() // the session is over
 		return
 	}
 	if e, ok := m.event.(streams.Came); ok {
-		s.came(ctx, e, &m)
+		s.handleCame(ctx, e, &m)
 		return
 	}
-	s.step(ctx, m.event, m.session)
+	s.stepCore(ctx, m.event, m.session)
 }
 
-// came takes in frames, and keeps them while the core may ask for them: not of what came again, or makes no sense.
-func (s *stream) came(ctx context.Context, e streams.Came, m *incoming) {
+// handleCame takes in frames, and keeps them while the core may ask for them: not of what came again, or makes no sense.
+func (s *stream) handleCame(ctx context.Context, e streams.Came, m *incoming) {
 	at := track{e.Segment, e.Stream}
 	fresh := s.footage[at] == nil
 	if fresh {
 		s.footage[at] = m.footage
 	} else {
-		m.footage.end()
+		m.footage.releaseFrames()
 	}
-	sense := s.step(ctx, e, m.session)
+	sense := s.stepCore(ctx, e, m.session)
 	if first := s.core.Told() - method.Segment(s.core.Under()); fresh && !sense || e.Segment < first {
 		s.forget(at)
 	}
@@ -248,20 +250,20 @@ func (s *stream) came(ctx context.Context, e streams.Came, m *incoming) {
 
 // forget lets go of frames.
 func (s *stream) forget(at track) {
-	s.footage[at].end()
+	s.footage[at].releaseFrames()
 	delete(s.footage, at)
 }
 
-// drop ends the camera's session.
-func (s *stream) drop(why string) {
+// dropSession ends the camera's session.
+func (s *stream) dropSession(why string) {
 	if s.session != nil {
 		s.session.End(why)
-		s.lose()
+		s.loseSession()
 	}
 }
 
-// lose is without a session from now on, which is over.
-func (s *stream) lose() {
+// loseSession is without a session from now on, which is over.
+func (s *stream) loseSession() {
 	<-s.session.Over()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,53 +273,53 @@ func (s *stream) lose() {
 	s.session = nil
 }
 
-// step asks the core, and does what it says. False says that what came made no sense.
-func (s *stream) step(ctx context.Context, event streams.Event, from *connection) bool {
+// stepCore asks the core, and does what it says. False says that what came made no sense.
+func (s *stream) stepCore(ctx context.Context, event streams.Event, from *connection) bool {
 	actions, err := s.core.Step(time.Since(s.begun), event)
 	if err != nil {
 		s.log.Warn("a camera's message makes no sense", zap.Error(err))
-		s.drop(err.Error())
+		s.dropSession(err.Error())
 		return false
 	}
 	for _, action := range actions {
 		switch a := action.(type) {
 		case streams.Look:
-			s.look(ctx, a)
+			s.inferFrames(ctx, a)
 		case streams.Slope:
-			s.slope(ctx, a)
+			s.requestGradient(ctx, a)
 		case streams.Deliver:
-			s.deliver(ctx, a.Results)
+			s.deliverResults(ctx, a.Results)
 		case streams.Free:
 			s.forget(track{a.Segment, method.A})
 			s.forget(track{a.Segment, method.B})
 		case streams.Wake:
 			s.timer.Reset(a.At - time.Since(s.begun))
 		case streams.Finished:
-			s.finished()
+			s.handleFinished()
 		default:
-			s.send(a)
+			s.sendAction(a)
 		}
 	}
 	return true
 }
 
-// send tells the camera, if there is one.
-func (s *stream) send(action streams.Action) {
-	if s.session != nil && !s.session.Send(s.message(action)) {
-		s.drop("the camera does not take in what it is told")
+// sendAction tells the camera, if there is one.
+func (s *stream) sendAction(action streams.Action) {
+	if s.session != nil && !s.session.Send(s.sessionMessage(action)) {
+		s.dropSession("the camera does not take in what it is told")
 	}
 }
 
-// look has the network look at frames.
-func (s *stream) look(ctx context.Context, a streams.Look) {
+// inferFrames has the network look at frames.
+func (s *stream) inferFrames(ctx context.Context, a streams.Look) {
 	low, high := s.footage[track{a.Segment, method.A}], s.footage[track{a.Segment, a.Stream}]
 	arrived := time.Now()
 	s.group.Go(func() { // ends with ctx, or before
 		answer := sight{Looked: streams.Looked{ID: a.ID}}
-		network, err := s.sees()
+		network, err := s.currentNetwork()
 		var frames []*media.Frame
 		if err == nil {
-			frames, err = s.prepare(ctx, a, low, high)
+			frames, err = s.prepareFrames(ctx, a, low, high)
 		}
 		if err != nil {
 			answer.Findings, answer.Why = make([]videoext.Findings, len(a.Frames)), make([]string, len(a.Frames))
@@ -331,8 +333,8 @@ func (s *stream) look(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.deadline(), Promised: true, User: name, Last: &answer.Seen}
-			if l.Deadline > 0 && s.tries() {
+			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.frameDeadline(), Promised: true, User: name, Last: &answer.Seen}
+			if l.Deadline > 0 && s.shouldTryLate() {
 				l.Deadline, l.Promised = max(2*l.Deadline, tryDeadline), false
 			}
 			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, l)
@@ -352,16 +354,16 @@ const (
 	tryDeadline = 2 * time.Second
 )
 
-// tries says that frames are to be looked at although they may be late. The pool refuses deadlines by what passes took lately, and would not learn that
+// shouldTryLate says that frames are to be looked at although they may be late. The pool refuses deadlines by what passes took lately, and would not learn that
 // they take less than a few slow ones, such as the first after a start.
-func (s *stream) tries() bool {
+func (s *stream) shouldTryLate() bool {
 	now, last := int64(time.Since(s.begun)), s.tried.Load()
 	return s.refused.Load() && now-last > int64(tryEvery) && s.tried.CompareAndSwap(last, now)
 }
 
-// deliver gives results to those who listen.
-func (s *stream) deliver(ctx context.Context, results []streams.Result) {
-	model := s.model()
+// deliverResults gives results to those who listen.
+func (s *stream) deliverResults(ctx context.Context, results []streams.Result) {
+	model := s.modelName()
 	label := func(class int) string { return s.maker.Label(model, class) }
 	lines := make([][]byte, len(results))
 	for i := range results {
@@ -371,7 +373,7 @@ func (s *stream) deliver(ctx context.Context, results []streams.Result) {
 		}
 		lines[i] = text
 	}
-	if s.keep(ctx, lines) {
+	if s.persistResults(ctx, lines) {
 		s.figure.Count(results, s.core.Counts())
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -387,19 +389,19 @@ const (
 	maxDelay   = 30 * time.Second
 )
 
-// keep writes results down, before anyone is given them. While it cannot be done the stream stands still; false says that it is over meanwhile, and
+// persistResults writes results down, before anyone is given them. While it cannot be done the stream stands still; false says that it is over meanwhile, and
 // goes on before them when it is taken up.
-func (s *stream) keep(ctx context.Context, lines [][]byte) bool {
+func (s *stream) persistResults(ctx context.Context, lines [][]byte) bool {
 	for delay := firstDelay; ; delay = min(2*delay, maxDelay) {
 		err := s.journal.Add(lines)
 		if err == nil {
 			if delay > firstDelay {
-				s.set(stateRunning, "")
+				s.setState(stateRunning, "")
 			}
 			return true
 		}
 		s.log.Error("the stream stands still", zap.Error(err), zap.Duration("delay", delay))
-		s.set(stateWaiting, fmt.Sprintf("%v; it is tried again after %v", err, delay))
+		s.setState(stateWaiting, fmt.Sprintf("%v; it is tried again after %v", err, delay))
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
@@ -408,10 +410,10 @@ func (s *stream) keep(ctx context.Context, lines [][]byte) bool {
 	}
 }
 
-// finished is called when all frames have their results.
-func (s *stream) finished() {
-	s.set(stateEnded, "")
-	if s.plain() {
+// handleFinished is called when all frames have their results.
+func (s *stream) handleFinished() {
+	s.setState(stateEnded, "")
+	if s.isPlain() {
 		s.held.End()
 		s.journal.Close()
 		if err := os.WriteFile(filepath.Join(s.dir, endedFile), nil, 0o600); err != nil {
@@ -424,29 +426,29 @@ func (s *stream) finished() {
 // endedFile marks streams that have ended.
 const endedFile = "ended"
 
-// rate is that of the frames that are to be expected; 0: it is not known.
-func (s *stream) rate() float64 {
+// frameRate is that of the frames that are to be expected; 0: it is not known.
+func (s *stream) frameRate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.demand.Rate
 }
 
-// sees is the network that looks at frames.
-func (s *stream) sees() (*jobs.Network, error) {
+// currentNetwork is the network that looks at frames.
+func (s *stream) currentNetwork() (*jobs.Network, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.network, s.missing
 }
 
-// model is the pool's name of the network, or what the stream calls it while it is missing.
-func (s *stream) model() string {
-	if n, err := s.sees(); err == nil {
+// modelName is the pool's name of the network, or what the stream calls it while it is missing.
+func (s *stream) modelName() string {
+	if n, err := s.currentNetwork(); err == nil {
 		return n.Model
 	}
 	return s.spec.Model
 }
 
-func (s *stream) blind() bool { _, err := s.sees(); return err != nil }
+func (s *stream) isBlind() bool { _, err := s.currentNetwork(); return err != nil }
 
 // setNetwork sets what looks at frames from now on, or why nothing does.
 func (s *stream) setNetwork(n *jobs.Network, missing error) {
@@ -459,7 +461,7 @@ func (s *stream) setNetwork(n *jobs.Network, missing error) {
 	}
 }
 
-func (s *stream) set(state, reason string) {
+func (s *stream) setState(state, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.reason = state, reason

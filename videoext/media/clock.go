@@ -31,7 +31,7 @@ const farthest = time.Duration(1) << 61
 // Resume goes on behind a time, at which another Clock stood.
 func (c *Clock) Resume(last time.Duration, now time.Time) {
 	c.last, c.begun, c.when = min(last, farthest), true, now
-	c.follow()
+	c.markFollowed()
 }
 
 // Reopen says that the source begins anew, with times that need not follow those before.
@@ -48,10 +48,10 @@ func (c *Clock) Time(said time.Duration, now time.Time) (at time.Duration, jumpe
 	}
 	switch {
 	case c.heard && (grown <= 0 || grown-passed > leap):
-		c.shift, jumped = c.after(now)-said, true
+		c.shift, jumped = c.timeAfter(now)-said, true
 	case c.heard:
 	case c.fresh:
-		c.shift = c.after(now) - said
+		c.shift = c.timeAfter(now) - said
 	case !c.begun || said > c.last:
 		c.shift = 0
 	default:
@@ -63,7 +63,7 @@ func (c *Clock) Time(said time.Duration, now time.Time) (at time.Duration, jumpe
 	}
 	c.last, c.begun, c.said, c.heard, c.fresh, c.when = at, true, said, true, false, now
 	if !jumped {
-		c.follow()
+		c.markFollowed()
 	}
 	return at, jumped
 }
@@ -75,18 +75,18 @@ func (c *Clock) Untimed(now time.Time) time.Duration {
 	case guessed:
 		c.last += max(c.Step, time.Millisecond)
 	case c.fresh:
-		c.last = c.after(now)
+		c.last = c.timeAfter(now)
 	}
 	if c.begun, c.fresh, c.when = true, false, now; !guessed {
-		c.follow()
+		c.markFollowed()
 	}
 	return c.last
 }
 
-func (c *Clock) follow() { c.followed.at, c.followed.when = c.last, c.when }
+func (c *Clock) markFollowed() { c.followed.at, c.followed.when = c.last, c.when }
 
-// after is a time behind the last one, by what has passed since the source was followed.
-func (c *Clock) after(now time.Time) time.Duration {
+// timeAfter is a time behind the last one, by what has passed since the source was followed.
+func (c *Clock) timeAfter(now time.Time) time.Duration {
 	step := time.Millisecond
 	if !now.After(c.when) {
 		step = max(c.Step, step)

@@ -33,8 +33,8 @@ func clamp(v int32) byte {
 	return byte(min(max(v>>16, 0), 255))
 }
 
-// unpack writes the colours of a frame to pixels of size bytes, at these places in each.
-func (f *Frame) unpack(into []byte, size, red, green, blue int) {
+// unpackColours writes the colours of a frame to pixels of size bytes, at these places in each.
+func (f *Frame) unpackColours(into []byte, size, red, green, blue int) {
 	d := decodings[f.Matrix]
 	for y := range f.Height {
 		luma, cb, cr := f.Y[y*f.YStride:][:f.Width], f.Cb[y/2*f.CStride:], f.Cr[y/2*f.CStride:]
@@ -55,14 +55,14 @@ func (f *Frame) BGR(into []byte) error {
 	if want := 3 * f.Width * f.Height; len(into) != want {
 		return fmt.Errorf("a frame of %d x %d pixels has %d bytes of BGR, and there is room for %d", f.Width, f.Height, want, len(into))
 	}
-	f.unpack(into, 3, 2, 1, 0)
+	f.unpackColours(into, 3, 2, 1, 0)
 	return nil
 }
 
 // RGBA is the frame as an image.
 func (f *Frame) RGBA() *image.RGBA {
 	m := image.NewRGBA(image.Rect(0, 0, f.Width, f.Height))
-	f.unpack(m.Pix, 4, 0, 1, 2)
+	f.unpackColours(m.Pix, 4, 0, 1, 2)
 	for i := 3; i < len(m.Pix); i += 4 {
 		m.Pix[i] = 255
 	}

@@ -25,12 +25,12 @@ type QPMap struct {
 
 // NewQPMap makes the map of a frame of so many pixels, all of one quantiser.
 func NewQPMap(width, height int, qp uint8) *QPMap {
-	m := &QPMap{Columns: blocks(width), Rows: blocks(height)}
+	m := &QPMap{Columns: macroblockCount(width), Rows: macroblockCount(height)}
 	m.QP = bytes.Repeat([]byte{qp}, m.Columns*m.Rows)
 	return m
 }
 
-func blocks(pixels int) int { return (pixels + MacroblockSize - 1) / MacroblockSize }
+func macroblockCount(pixels int) int { return (pixels + MacroblockSize - 1) / MacroblockSize }
 
 // Set gives a quantiser to the macroblocks that a rectangle of pixels touches.
 func (m *QPMap) Set(r image.Rectangle, qp uint8) {
@@ -70,8 +70,8 @@ func (m *QPMap) Coarse(most int) *QPMap {
 
 // Check says what is wrong with the map, or why it is none of frames of so many pixels.
 func (m *QPMap) Check(width, height int) error {
-	if m.Columns != blocks(width) || m.Rows != blocks(height) || len(m.QP) != m.Columns*m.Rows {
-		return fmt.Errorf("a QP map has %d x %d macroblocks and %d values; frames of %d x %d pixels have %d x %d", m.Columns, m.Rows, len(m.QP), width, height, blocks(width), blocks(height))
+	if m.Columns != macroblockCount(width) || m.Rows != macroblockCount(height) || len(m.QP) != m.Columns*m.Rows {
+		return fmt.Errorf("a QP map has %d x %d macroblocks and %d values; frames of %d x %d pixels have %d x %d", m.Columns, m.Rows, len(m.QP), width, height, macroblockCount(width), macroblockCount(height))
 	}
 	for i, qp := range m.QP {
 		if qp > MaxQP {

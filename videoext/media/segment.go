@@ -68,7 +68,7 @@ func NALUnits(unit []byte) (units []NAL) {
 	return units
 }
 
-func has(units []NAL, kinds ...byte) bool {
+func hasNALKind(units []NAL, kinds ...byte) bool {
 	return slices.ContainsFunc(units, func(n NAL) bool { return slices.Contains(kinds, n.Type) })
 }
 
@@ -90,10 +90,10 @@ func (s *Segment) Check() error {
 		}
 		seen[u.Order] = true
 		units := NALUnits(u.Data)
-		if !has(units, NALSlice, NALIDR) {
+		if !hasNALKind(units, NALSlice, NALIDR) {
 			return fmt.Errorf("unit %d of a segment, of %d bytes, has no slice behind a start code", i, len(u.Data))
 		}
-		if i == 0 && (u.Order != 0 || !has(units, NALIDR)) {
+		if i == 0 && (u.Order != 0 || !hasNALKind(units, NALIDR)) {
 			return errors.New("the first unit of a segment is no IDR picture, or not the first frame")
 		}
 	}
@@ -141,7 +141,7 @@ func ParseSegment(data []byte) (*Segment, error) {
 // parseSegment reads what is between version and checksum.
 func parseSegment(data []byte) (*Segment, error) {
 	r := wireReader{data: data}
-	s := &Segment{Width: r.number(), Height: r.number(), Rate: math.Float64frombits(r.bits())}
+	s := &Segment{Width: r.number(), Height: r.number(), Rate: math.Float64frombits(r.readUint64())}
 	frames := r.number()
 	if frames > MaxFrames {
 		return nil, fmt.Errorf("a segment says that it has %d frames, at most %d are right", frames, MaxFrames)
@@ -164,7 +164,7 @@ type wireReader struct {
 	bad  bool
 }
 
-func (r *wireReader) advance(n int) []byte {
+func (r *wireReader) takeBytes(n int) []byte {
 	if r.bad || n < 0 || n > len(r.data) {
 		r.bad, r.data = true, nil
 		return nil
@@ -180,7 +180,7 @@ func (r *wireReader) number() int {
 	if n <= 0 || v > math.MaxInt32 {
 		n = -1
 	}
-	if r.advance(n) == nil {
+	if r.takeBytes(n) == nil {
 		return 0
 	}
 	return int(v)
@@ -191,18 +191,18 @@ func (r *wireReader) signed() int64 {
 	if n <= 0 {
 		n = -1
 	}
-	if r.advance(n) == nil {
+	if r.takeBytes(n) == nil {
 		return 0
 	}
 	return v
 }
 
-func (r *wireReader) bits() uint64 {
-	b := r.advance(8)
+func (r *wireReader) readUint64() uint64 {
+	b := r.takeBytes(8)
 	if b == nil {
 		return 0
 	}
 	return binary.BigEndian.Uint64(b)
 }
 
-func (r *wireReader) bytes(n int) []byte { return r.advance(n) }
+func (r *wireReader) bytes(n int) []byte { return r.takeBytes(n) }

@@ -98,7 +98,7 @@ func (s *Settings) Check(frames, width, height int) error {
 		return fmt.Errorf("%d B frames in a row are not 0 to 16", s.BFrames)
 	case s.BBias < -100 || s.BBias > 100:
 		return fmt.Errorf("a bias of %d to B frames is not -100 to 100", s.BBias)
-	case !ratio(s.IPRatio) || !ratio(s.PBRatio):
+	case !isValidRatio(s.IPRatio) || !isValidRatio(s.PBRatio):
 		return fmt.Errorf("ratios of quantisers %v and %v are not 0.1 to 10", s.IPRatio, s.PBRatio)
 	case mapped && (s.IPRatio != 0 || s.PBRatio != 0):
 		return fmt.Errorf("QP maps are exact in frames of every type, and ratios of quantisers are given, too")
@@ -108,7 +108,7 @@ func (s *Settings) Check(frames, width, height int) error {
 	return s.Quality.check(frames, width, height)
 }
 
-func ratio(r float64) bool { return r == 0 || r >= 0.1 && r <= 10 }
+func isValidRatio(r float64) bool { return r == 0 || r >= 0.1 && r <= 10 }
 
 // SummaryCells is how many cells a Summary has at most each way.
 const SummaryCells = 32

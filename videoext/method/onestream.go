@@ -36,23 +36,23 @@ func (s *OneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
 			return []ServerAction{Infer{Segment: e.Segment, Stream: A, Frames: e.Frames, How: s.How}}
 		}
 	case Inferred:
-		return s.inferred(e)
+		return s.handleInferred(e)
 	case Skip:
-		return s.missing(e.Segment, e.Stream, e.Of)
+		return s.handleMissing(e.Segment, e.Stream, e.Of)
 	case Failed:
-		return s.missing(e.Segment, e.Stream, e.Of)
+		return s.handleMissing(e.Segment, e.Stream, e.Of)
 	case Ended:
 		var do []ServerAction
 		for len(s.pending) > 0 {
-			do = append(do, s.finish(s.pending[0].segment, nil, nil)...)
+			do = append(do, s.finishSegment(s.pending[0].segment, nil, nil)...)
 		}
 		return do
 	}
 	return nil
 }
 
-func (s *OneStream) inferred(e Inferred) []ServerAction {
-	do := s.finish(e.Segment, e.Frames, e.Findings)
+func (s *OneStream) handleInferred(e Inferred) []ServerAction {
+	do := s.finishSegment(e.Segment, e.Frames, e.Findings)
 	if do == nil || s.Answer == nil {
 		return do
 	}
@@ -62,18 +62,18 @@ func (s *OneStream) inferred(e Inferred) []ServerAction {
 	return do
 }
 
-func (s *OneStream) missing(segment Segment, stream Stream, of int) []ServerAction {
+func (s *OneStream) handleMissing(segment Segment, stream Stream, of int) []ServerAction {
 	if stream != A {
 		return nil
 	}
 	if !slices.ContainsFunc(s.pending, func(l looked) bool { return l.segment == segment }) {
 		s.pending = append(s.pending, looked{segment, of})
 	}
-	return s.finish(segment, nil, nil)
+	return s.finishSegment(segment, nil, nil)
 }
 
-// finish gives a segment's results.
-func (s *OneStream) finish(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
+// finishSegment gives a segment's results.
+func (s *OneStream) finishSegment(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
 	i := slices.IndexFunc(s.pending, func(l looked) bool { return l.segment == segment })
 	if i < 0 {
 		return nil

@@ -37,7 +37,7 @@ type configuration interface {
 	New() method.Method
 }
 
-func checked(c configuration) (method.Method, error) {
+func newCheckedMethod(c configuration) (method.Method, error) {
 	if err := c.Check(); err != nil {
 		return method.Method{}, err
 	}
@@ -47,65 +47,65 @@ func checked(c configuration) (method.Method, error) {
 var kinds = []kind{
 	{"mpeg", "all frames in one quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := &baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: 30, Scale: 1}}
-		common(s, &c.Common)
-		quality(s, &c.Quality)
-		return func() (method.Method, error) { return checked(c) }
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.Quality)
+		return func() (method.Method, error) { return newCheckedMethod(c) }
 	}},
 	{"dds", "all in low quality, and what the server's network is not sure of once more in high quality", ddsSettings},
 	{"awstream", "the most accurate of profiled configurations that the link can carry", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
 		c := baselines.DefaultAWStream(l.Configurations)
-		common(s, &c.Common)
+		addCommonFlags(s, &c.Common)
 		s.Float64Var(&c.Budget, "budget", c.Budget, "bytes a second for which one configuration is chosen; 0: they follow the link")
 		s.Func("profile", "configurations as qp/scale/skip/bytes/accuracy, joined by +: frames left out after each one, and the bytes a second and accuracy that it has", func(v string) (err error) {
 			c.Profile, err = parseProfile(v)
 			return err
 		})
-		return func() (method.Method, error) { return checked(&c) }
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"glimpse", "frames that differ from the last one sent; a tracker on the camera follows what was found in them", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultGlimpse()
-		common(s, &c.Common)
-		quality(s, &c.Quality)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.Quality)
 		s.Float64Var(&c.Threshold, "threshold", c.Threshold, "part of the pixels that differ, for a frame to be sent")
 		s.DurationVar(&c.Patience, "patience", c.Patience, "that the camera has for an answer")
-		return func() (method.Method, error) { return checked(&c) }
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"vigil", "what a small network on the camera finds", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultVigil()
-		common(s, &c.Common)
-		quality(s, &c.High)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Outside, "outside", c.Outside, "QP of the rest")
-		score(s, &c.Score, "score", "of what the camera's network finds, at least")
-		return func() (method.Method, error) { return checked(&c) }
+		addScoreFlag(s, &c.Score, "score", "of what the camera's network finds, at least")
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"eaar", "what the server's network saw last in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultEAAR()
-		common(s, &c.Common)
-		quality(s, &c.High)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
-		score(s, &c.Objectness, "objectness", "of regions, at least")
-		score(s, &c.Grow, "grow", "by which regions are enlarged on each side, as a part of their size")
-		return func() (method.Method, error) { return checked(&c) }
+		addScoreFlag(s, &c.Objectness, "objectness", "of regions, at least")
+		addScoreFlag(s, &c.Grow, "grow", "by which regions are enlarged on each side, as a part of their size")
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"accmpeg", "macroblocks in which a small network on the camera finds something in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultAccMPEG()
-		common(s, &c.Common)
-		quality(s, &c.High)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
-		score(s, &c.Score, "score", "of a macroblock in high quality, at least: the mean of what is found in the segment's first and last frames")
-		return func() (method.Method, error) { return checked(&c) }
+		addScoreFlag(s, &c.Score, "score", "of a macroblock in high quality, at least: the mean of what is found in the segment's first and last frames")
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"cloudseg", "small frames, which a network on the server enlarges", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 		c := baselines.DefaultCloudSeg()
-		common(s, &c.Common)
-		quality(s, &c.Quality)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.Quality)
 		s.IntVar(&c.Factor, "factor", c.Factor, "by which the server enlarges")
-		return func() (method.Method, error) { return checked(&c) }
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"reducto", "frames that differ enough from the last one sent", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
 		c := baselines.Reducto{Common: baselines.Usual(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: baselines.FilterFeature, Profile: l.Filter}
-		common(s, &c.Common)
-		quality(s, &c.Quality)
+		addCommonFlags(s, &c.Common)
+		addQualityFlags(s, &c.Quality)
 		s.Func("threshold", "of summed differences, for a frame to be sent (default: as profiled)", func(v string) (err error) {
 			c.Threshold, err = strconv.ParseFloat(v, 64)
 			c.Profile = nil
@@ -119,7 +119,7 @@ var kinds = []kind{
 			c.Feature = method.Feature(i)
 			return nil
 		})
-		return func() (method.Method, error) { return checked(&c) }
+		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"oneadapt", "knobs of the encoder, or of a filter of frames, that follow gradients of the server's network", oneAdaptSettings},
 }
@@ -141,19 +141,19 @@ func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	})
 	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
 	s.IntVar(&c.BFrames, "bframes", c.BFrames, "B-frames in a row, at most")
-	s.Func("classes", "numbers of the classes that are looked for, joined by +", classes(&c.Classes))
+	s.Func("classes", "numbers of the classes that are looked for, joined by +", classListParser(&c.Classes))
 	s.IntVar(&c.Low.QP, "low", c.Low.QP, "QP of stream A")
 	s.IntVar(&c.High.QP, "high", c.High.QP, "QP of stream B")
 	s.Float64Var(&c.Low.Scale, "low-scale", c.Low.Scale, "of the frame's width and height in stream A")
 	s.Float64Var(&c.High.Scale, "high-scale", c.High.Scale, "the same in stream B")
 	s.IntVar(&c.Outside, "outside", c.Outside, "QP of what is not asked for in stream B; 0: it is black")
-	score(s, &c.Objectness, "objectness", "of regions, at least")
-	score(s, &c.Sure, "sure", "score above which what was found in stream A is a result")
-	score(s, &c.Largest, "largest", "area of a region at most, as a part of the frame")
+	addScoreFlag(s, &c.Objectness, "objectness", "of regions, at least")
+	addScoreFlag(s, &c.Sure, "sure", "score above which what was found in stream A is a result")
+	addScoreFlag(s, &c.Largest, "largest", "area of a region at most, as a part of the frame")
 	s.BoolVar(&c.Blocks, "blocks", c.Blocks, "in black, whole macroblocks are shown")
-	score(s, &c.Margin, "margin", "of masks: likelihood of a pixel's class above that of the next, below which it is asked for")
+	addScoreFlag(s, &c.Margin, "margin", "of masks: likelihood of a pixel's class above that of the next, below which it is asked for")
 	s.IntVar(&c.Hold, "hold", c.Hold, "frames before and after its own for which a region is asked for, too")
-	score(s, &c.Enlarge, "enlarge", "by which regions are enlarged on each side, as a part of their size")
+	addScoreFlag(s, &c.Enlarge, "enlarge", "by which regions are enlarged on each side, as a part of their size")
 	s.BoolVar(&c.Weak, "weak", c.Weak, "what was found in stream A and is not sure is asked for, too")
 	adapt := s.Bool("adapt", false, "both QPs follow the link")
 	s.DurationVar(&c.Patience, "patience", c.Patience, "that the server has for stream B")
@@ -194,20 +194,20 @@ func parseProfile(text string) (all []baselines.Operating, err error) {
 	return all, nil
 }
 
-func common(s *flag.FlagSet, c *baselines.Common) {
+func addCommonFlags(s *flag.FlagSet, c *baselines.Common) {
 	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
 	s.IntVar(&c.BFrames, "bframes", c.BFrames, "B-frames in a row, at most")
 	s.DurationVar(&c.MaxBacklog, "backlog", c.MaxBacklog, "how long what waits to be sent may take, before segments are left out")
-	s.Func("classes", "numbers of the classes that are looked for, joined by +", classes(&c.Classes))
+	s.Func("classes", "numbers of the classes that are looked for, joined by +", classListParser(&c.Classes))
 }
 
-func quality(s *flag.FlagSet, q *videoext.Quality) {
+func addQualityFlags(s *flag.FlagSet, q *videoext.Quality) {
 	s.IntVar(&q.QP, "qp", q.QP, "of what is sent")
 	s.Float64Var(&q.Scale, "scale", q.Scale, "of the frame's width and height")
 }
 
-// score is a setting from 0 to 1.
-func score(s *flag.FlagSet, to *float32, name, says string) {
+// addScoreFlag is a setting from 0 to 1.
+func addScoreFlag(s *flag.FlagSet, to *float32, name, says string) {
 	s.Func(name, fmt.Sprintf("%s (default %g)", says, *to), func(v string) error {
 		f, err := strconv.ParseFloat(v, 32)
 		if err != nil || !(f >= 0 && f <= 1) {
@@ -218,7 +218,7 @@ func score(s *flag.FlagSet, to *float32, name, says string) {
 	})
 }
 
-func classes(to *[]int) func(string) error {
+func classListParser(to *[]int) func(string) error {
 	return func(v string) error {
 		*to = nil
 		for _, part := range strings.Split(v, "+") {
@@ -248,7 +248,7 @@ func New(specification string, l Learned) (method.Method, error) {
 	if i < 0 {
 		return method.Method{}, fmt.Errorf("there is no method %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	s := flags(name)
+	s := newFlagSet(name)
 	build := kinds[i].settings(s, &l)
 	for setting := range strings.SplitSeq(settings, ",") {
 		if settings == "" {
@@ -272,7 +272,7 @@ func New(specification string, l Learned) (method.Method, error) {
 	return m, err
 }
 
-func flags(name string) *flag.FlagSet {
+func newFlagSet(name string) *flag.FlagSet {
 	s := flag.NewFlagSet(name, flag.ContinueOnError)
 	s.SetOutput(io.Discard)
 	return s
@@ -288,12 +288,12 @@ func Help() string {
 	var b strings.Builder
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "  %s: %s\n", k.name, k.says)
-		s := flags(k.name)
+		s := newFlagSet(k.name)
 		k.settings(s, &Learned{})
 		s.VisitAll(func(f *flag.Flag) {
 			value := ""
 			if f.DefValue != "" {
-				value = " (default " + readable(f.DefValue) + ")"
+				value = " (default " + readableDefault(f.DefValue) + ")"
 			}
 			fmt.Fprintf(&b, "      %-11s %s%s\n", f.Name, f.Usage, value)
 		})
@@ -301,8 +301,8 @@ func Help() string {
 	return b.String()
 }
 
-// readable is a default without the zeros that durations have.
-func readable(value string) string {
+// readableDefault is a default without the zeros that durations have.
+func readableDefault(value string) string {
 	if d, err := time.ParseDuration(value); err == nil && d > 0 {
 		return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 	}

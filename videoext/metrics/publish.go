@@ -100,7 +100,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.streams() {
 		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, s.Name, s.Model, s.State)
-		count, below := s.histogram()
+		count, below := s.latencyHistogram()
 		out <- prometheus.MustNewConstHistogram(c.latency, count, s.Seconds, below, s.Name, s.Model)
 		for _, f := range c.figures {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, f.of(&s), append([]string{s.Name, s.Model}, f.more...)...)
@@ -108,8 +108,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// histogram is how many frames there are, and how many within each bound of latency.
-func (c *Counted) histogram() (count uint64, below map[float64]uint64) {
+// latencyHistogram is how many frames there are, and how many within each bound of latency.
+func (c *Counted) latencyHistogram() (count uint64, below map[float64]uint64) {
 	below = map[float64]uint64{}
 	for i, bound := range buckets {
 		if i < len(c.Latency) {

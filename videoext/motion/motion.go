@@ -16,13 +16,13 @@ const (
 // Areas and edges are looked for in frames of half the width and height, which takes the place of the blur.
 func Differ(feature method.Feature, before, frame *media.Frame) float64 {
 	if feature == method.Pixel {
-		return differing(lumaOf(before), lumaOf(frame))
+		return differingShare(lumaOf(before), lumaOf(frame))
 	}
-	a, b := halved(before), halved(frame)
+	a, b := halveFrame(before), halveFrame(frame)
 	if feature == method.Area {
-		return largest(a, b)
+		return largestAreaShare(a, b)
 	}
-	return edges(a, b)
+	return differingEdgeShare(a, b)
 }
 
 // luma is a picture of one plane.
@@ -35,8 +35,8 @@ func lumaOf(f *media.Frame) luma { return luma{f.Width, f.Height, f.YStride, f.Y
 
 func (l luma) row(y int) []byte { return l.at[y*l.stride : y*l.stride+l.width] }
 
-// halved is a frame in which each pixel is the mean of four.
-func halved(f *media.Frame) luma {
+// halveFrame is a frame in which each pixel is the mean of four.
+func halveFrame(f *media.Frame) luma {
 	from, w, h := lumaOf(f), f.Width/2, f.Height/2
 	to := luma{w, h, w, make([]byte, w*h)}
 	for y := range h {
@@ -48,18 +48,18 @@ func halved(f *media.Frame) luma {
 	return to
 }
 
-func far(a, b byte) bool {
+func isChangedPixel(a, b byte) bool {
 	d := int(a) - int(b)
 	return d > changed || d < -changed
 }
 
-// differing is the part of pixels that differ.
-func differing(a, b luma) float64 {
+// differingShare is the part of pixels that differ.
+func differingShare(a, b luma) float64 {
 	n := 0
 	for y := range a.height {
 		p, q := a.row(y), b.row(y)
 		for x, v := range p {
-			if far(v, q[x]) {
+			if isChangedPixel(v, q[x]) {
 				n++
 			}
 		}
@@ -67,8 +67,8 @@ func differing(a, b luma) float64 {
 	return float64(n) / float64(a.width*a.height)
 }
 
-// largest is the part of the frame that the largest connected area of pixels has that differ.
-func largest(a, b luma) float64 {
+// largestAreaShare is the part of the frame that the largest connected area of pixels has that differ.
+func largestAreaShare(a, b luma) float64 {
 	if a.width*a.height == 0 {
 		return 0
 	}
@@ -76,7 +76,7 @@ func largest(a, b luma) float64 {
 	for y := range a.height {
 		p, q := a.row(y), b.row(y)
 		for x, v := range p {
-			open[y*a.width+x] = far(v, q[x])
+			open[y*a.width+x] = isChangedPixel(v, q[x])
 		}
 	}
 	most := 0
@@ -106,8 +106,8 @@ func largest(a, b luma) float64 {
 	return float64(most) / float64(len(open))
 }
 
-// edges is the part of pixels that are on an edge in one frame alone.
-func edges(a, b luma) float64 {
+// differingEdgeShare is the part of pixels that are on an edge in one frame alone.
+func differingEdgeShare(a, b luma) float64 {
 	if a.width < 3 || a.height < 3 {
 		return 0
 	}

@@ -31,7 +31,7 @@ func Track(from *media.Frame, things []videoext.Detection, to []*media.Frame) []
 	for _, thing := range things {
 		f := newFilter(t, lumaOf(from), thing.Region)
 		for i, frame := range to {
-			region, ok := f.next(lumaOf(frame))
+			region, ok := f.trackNextFrame(lumaOf(frame))
 			if !ok {
 				break
 			}
@@ -57,41 +57,41 @@ func newFilter(t *transform, l luma, r videoext.Region) *filter {
 	width, height := float64(l.width), float64(l.height)
 	f.x, f.y = float64(r.X0+r.X1)/2*width, float64(r.Y0+r.Y1)/2*height
 	f.w, f.h = max(float64(r.X1-r.X0)*width, 4), max(float64(r.Y1-r.Y0)*height, 4)
-	f.wanted = t.forward(response())
-	f.model = f.patch(l, 1)
-	f.alpha = f.learn(f.model)
+	f.wanted = t.forward(targetResponse())
+	f.model = f.extractPatch(l, 1)
+	f.alpha = f.learnAlpha(f.model)
 	return f
 }
 
-// response is what the filter is to answer to a patch: a peak at its origin.
-func response() []float64 {
+// targetResponse is what the filter is to answer to a patch: a peak at its origin.
+func targetResponse() []float64 {
 	out := make([]float64, side*side)
 	sigma := spread * side / padding
 	for y := range side {
 		for x := range side {
-			dx, dy := wrapped(x), wrapped(y)
+			dx, dy := wrapShift(x), wrapShift(y)
 			out[y*side+x] = math.Exp(-(dx*dx + dy*dy) / (2 * sigma * sigma))
 		}
 	}
 	return out
 }
 
-// wrapped is a shift along a side that is a ring.
-func wrapped(i int) float64 {
+// wrapShift is a shift along a side that is a ring.
+func wrapShift(i int) float64 {
 	if i > side/2 {
 		i -= side
 	}
 	return float64(i)
 }
 
-// patch is what is around the thing, in a window that fades to the edges.
-func (f *filter) patch(l luma, scale float64) []float64 {
+// extractPatch is what is around the thing, in a window that fades to the edges.
+func (f *filter) extractPatch(l luma, scale float64) []float64 {
 	out := make([]float64, side*side)
 	sx, sy := f.w*padding*scale/side, f.h*padding*scale/side
 	sum := 0.0
 	for y := range side {
 		for x := range side {
-			v := sample(l, f.x+(float64(x)-side/2+0.5)*sx, f.y+(float64(y)-side/2+0.5)*sy) / 255
+			v := sampleLuma(l, f.x+(float64(x)-side/2+0.5)*sx, f.y+(float64(y)-side/2+0.5)*sy) / 255
 			out[y*side+x] = v
 			sum += v
 		}
@@ -112,8 +112,8 @@ var window = func() (w [side]float64) {
 	return w
 }()
 
-// sample is the luma at a place between pixels; beyond the frame it is that of the nearest.
-func sample(l luma, x, y float64) float64 {
+// sampleLuma is the luma at a place between pixels; beyond the frame it is that of the nearest.
+func sampleLuma(l luma, x, y float64) float64 {
 	x, y = min(max(x-0.5, 0), float64(l.width-1)), min(max(y-0.5, 0), float64(l.height-1))
 	x0, y0 := int(x), int(y)
 	x1, y1 := min(x0+1, l.width-1), min(y0+1, l.height-1)
@@ -143,8 +143,8 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
-// learn finds the filter that answers to a patch as wanted (equation 17).
-func (f *filter) learn(patch []float64) spectrum {
+// learnAlpha finds the filter that answers to a patch as wanted (equation 17).
+func (f *filter) learnAlpha(patch []float64) spectrum {
 	k := f.t.forward(f.kernel(patch, patch))
 	alpha := make(spectrum, len(k))
 	for i := range k {
@@ -153,11 +153,11 @@ func (f *filter) learn(patch []float64) spectrum {
 	return alpha
 }
 
-// next finds the thing in the next frame, and learns how it looks there.
-func (f *filter) next(l luma) (r videoext.Region, ok bool) {
+// trackNextFrame finds the thing in the next frame, and learns how it looks there.
+func (f *filter) trackNextFrame(l luma) (r videoext.Region, ok bool) {
 	best, scale, dx, dy := 0.0, 1.0, 0.0, 0.0
 	for _, s := range scales {
-		peak, x, y := f.respond(f.patch(l, s.by))
+		peak, x, y := f.peakResponse(f.extractPatch(l, s.by))
 		if peak *= s.worth; peak > best {
 			best, scale, dx, dy = peak, s.by, x, y
 		}
@@ -165,12 +165,12 @@ func (f *filter) next(l luma) (r videoext.Region, ok bool) {
 	f.x += dx * f.w * padding * scale / side
 	f.y += dy * f.h * padding * scale / side
 	f.w, f.h = f.w*scale, f.h*scale
-	r = f.region(l)
-	patch := f.patch(l, 1)
+	r = f.currentRegion(l)
+	patch := f.extractPatch(l, 1)
 	if alike := dot(patch, f.model) / math.Sqrt(dot(patch, patch)*dot(f.model, f.model)); !(alike >= lost) || r.Area() <= 0 {
 		return r, false
 	}
-	alpha := f.learn(patch)
+	alpha := f.learnAlpha(patch)
 	for i := range f.model {
 		f.model[i] += learning * (patch[i] - f.model[i])
 		f.alpha[i] += complex(learning, 0) * (alpha[i] - f.alpha[i])
@@ -178,8 +178,8 @@ func (f *filter) next(l luma) (r videoext.Region, ok bool) {
 	return r, true
 }
 
-// respond is the greatest response to a patch, and at which shift (equation 22).
-func (f *filter) respond(patch []float64) (peak, dx, dy float64) {
+// peakResponse is the greatest response to a patch, and at which shift (equation 22).
+func (f *filter) peakResponse(patch []float64) (peak, dx, dy float64) {
 	k := f.t.forward(f.kernel(patch, f.model))
 	for i := range k {
 		k[i] *= f.alpha[i]
@@ -194,11 +194,11 @@ func (f *filter) respond(patch []float64) (peak, dx, dy float64) {
 	x, y := at%side, at/side
 	left, right := response[y*side+(x+side-1)%side], response[y*side+(x+1)%side]
 	up, down := response[(y+side-1)%side*side+x], response[(y+1)%side*side+x]
-	return response[at], wrapped(x) + vertex(left, response[at], right), wrapped(y) + vertex(up, response[at], down)
+	return response[at], wrapShift(x) + parabolaVertex(left, response[at], right), wrapShift(y) + parabolaVertex(up, response[at], down)
 }
 
-// vertex is where between its neighbours a peak is, by the parabola through them.
-func vertex(before, peak, after float64) float64 {
+// parabolaVertex is where between its neighbours a peak is, by the parabola through them.
+func parabolaVertex(before, peak, after float64) float64 {
 	d := 2*peak - before - after
 	if d <= 0 {
 		return 0
@@ -206,8 +206,8 @@ func vertex(before, peak, after float64) float64 {
 	return 0.5 * (after - before) / d
 }
 
-// region is where the thing is, as far as that is in the frame.
-func (f *filter) region(l luma) videoext.Region {
+// currentRegion is where the thing is, as far as that is in the frame.
+func (f *filter) currentRegion(l luma) videoext.Region {
 	w, h := float64(l.width), float64(l.height)
 	return videoext.Whole.Intersect(videoext.Region{
 		X0: float32((f.x - f.w/2) / w), Y0: float32((f.y - f.h/2) / h),

@@ -23,13 +23,13 @@ func (t *transform) forward(patch []float64) spectrum {
 	for i, v := range patch {
 		s[i] = complex(v, 0)
 	}
-	t.both(s, t.fft.Coefficients)
+	t.transformRowsColumns(s, t.fft.Coefficients)
 	return s
 }
 
 // inverse is the real part of the patch of a spectrum, which it overwrites.
 func (t *transform) inverse(s spectrum) []float64 {
-	t.both(s, t.fft.Sequence)
+	t.transformRowsColumns(s, t.fft.Sequence)
 	out := make([]float64, len(s))
 	for i, c := range s {
 		out[i] = real(c) / float64(len(s))
@@ -37,8 +37,8 @@ func (t *transform) inverse(s spectrum) []float64 {
 	return out
 }
 
-// both transforms rows, and then columns.
-func (t *transform) both(s spectrum, transform func(to, from []complex128) []complex128) {
+// transformRowsColumns transforms rows, and then columns.
+func (t *transform) transformRowsColumns(s spectrum, transform func(to, from []complex128) []complex128) {
 	for y := range side {
 		transform(s[y*side:(y+1)*side], s[y*side:(y+1)*side])
 	}

@@ -96,13 +96,13 @@ func New(rule Rule, knobs []Knob, o Options) (*Adapter, error) {
 func (a *Adapter) Step(event Event) []Action {
 	switch e := event.(type) {
 	case Captured:
-		return a.capture(e.Interval)
+		return a.handleCaptured(e.Interval)
 	case Answered:
 		if e.Interval > a.gradient && e.Interval <= a.captured && e.Utility >= 0 && !math.IsInf(e.Utility, 0) {
 			a.gradient, a.utility = e.Interval, e.Utility
 		}
 	case Measured:
-		return a.measured(&e)
+		return a.handleMeasured(&e)
 	case NotMeasured:
 		if a.measure != nil && a.measure.Interval == e.Interval {
 			a.measure = nil
@@ -112,7 +112,7 @@ func (a *Adapter) Step(event Event) []Action {
 	return nil
 }
 
-func (a *Adapter) capture(interval int) (do []Action) {
+func (a *Adapter) handleCaptured(interval int) (do []Action) {
 	if interval <= a.captured {
 		return nil
 	}
@@ -144,28 +144,28 @@ func (a *Adapter) use(do []Action) []Action {
 	return append(do, Use{a.used, slices.Clone(config)})
 }
 
-// measured takes in what the settings do.
-func (a *Adapter) measured(e *Measured) []Action {
+// handleMeasured takes in what the settings do.
+func (a *Adapter) handleMeasured(e *Measured) []Action {
 	m := a.measure
 	if m == nil || m.Interval != e.Interval {
 		return nil
 	}
 	a.measure = nil
-	if !answers(e, m) {
+	if !isValidMeasurement(e, m) {
 		return a.use(nil)
 	}
 	a.config = a.rule.Next(e.Against, e.Trials, a.utility)
-	a.look(e.Trials)
+	a.probeDearest(e.Trials)
 	return a.use(nil)
 }
 
-// answers says that a measurement is of what was asked for, in numbers that can be reckoned with.
-func answers(e *Measured, m *Measure) bool {
-	if !e.Against.answers(m.Against, m.Parts) || len(e.Trials) != len(m.Configs) {
+// isValidMeasurement says that a measurement is of what was asked for, in numbers that can be reckoned with.
+func isValidMeasurement(e *Measured, m *Measure) bool {
+	if !e.Against.isValidFor(m.Against, m.Parts) || len(e.Trials) != len(m.Configs) {
 		return false
 	}
 	for i := range e.Trials {
-		if !e.Trials[i].answers(m.Configs[i], m.Parts) {
+		if !e.Trials[i].isValidFor(m.Configs[i], m.Parts) {
 			return false
 		}
 	}
@@ -175,11 +175,11 @@ func answers(e *Measured, m *Measure) bool {
 // leastChange is the part of one element below which settings are said to change nothing.
 const leastChange = 0.01
 
-// look tries the dearest configuration when no settings have changed anything for long.
-func (a *Adapter) look(trials []Trial) {
+// probeDearest tries the dearest configuration when no settings have changed anything for long.
+func (a *Adapter) probeDearest(trials []Trial) {
 	most := 0.0
 	for i := range trials {
-		most = max(most, trials[i].change())
+		most = max(most, trials[i].totalChange())
 	}
 	switch {
 	case a.options.Blind == 0:

@@ -63,7 +63,7 @@ func (w *world) measure(p Probe, elements float64) (against Trial, trials []Tria
 	trial := func(c Config) Trial {
 		t := Trial{Config: c, Changes: make([]float64, p.Parts), Cost: w.cost(c)}
 		for i := range c {
-			one := p.Against.with(i, c[i])
+			one := p.Against.withSetting(i, c[i])
 			t.Changes[i%p.Parts] += elements * math.Abs(w.accuracy(one)-w.accuracy(p.Against))
 		}
 		return t

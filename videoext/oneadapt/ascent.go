@@ -47,11 +47,11 @@ const (
 // mostFactor is how large a setting may be that numbers are multiplied by.
 const mostFactor = 1e6
 
-func factor(v float64) bool { return v > 0 && v <= mostFactor }
+func isValidFactor(v float64) bool { return v > 0 && v <= mostFactor }
 
 // begin sets the knobs.
 func (a *Ascent) begin(knobs []Knob, from Config) error {
-	if !factor(a.Rate) || !(a.Weight == 0 || factor(a.Weight)) || !factor(a.Gain) {
+	if !isValidFactor(a.Rate) || !(a.Weight == 0 || isValidFactor(a.Weight)) || !isValidFactor(a.Gain) {
 		return fmt.Errorf("a rate of %v, a weight of %v and a gain of %v; they are above 0 and at most %v, and a weight may be 0", a.Rate, a.Weight, a.Gain, mostFactor)
 	}
 	if len(knobs) == 0 || len(from) != len(knobs) {
@@ -83,15 +83,15 @@ func NewAscent(a Ascent, knobs []Knob, from Config) (*Ascent, error) {
 }
 
 // Start implements Rule.
-func (a *Ascent) Start() Config { return a.config() }
+func (a *Ascent) Start() Config { return a.currentConfig() }
 
-func (a *Ascent) config() Config {
+func (a *Ascent) currentConfig() Config {
 	c := make(Config, len(a.knobs))
 	for i := range c {
 		if a.Above {
 			c[i] = a.knobs[i].atLeast(a.places[i])
 		} else {
-			c[i] = a.knobs[i].nearest(a.places[i])
+			c[i] = a.knobs[i].nearestSetting(a.places[i])
 		}
 	}
 	return c
@@ -103,14 +103,14 @@ func (a *Ascent) Probe(used Config) Probe {
 	probe := Probe{Against: used, Parts: 1}
 	if !a.Separable {
 		for i := range a.knobs {
-			probe.Configs = append(probe.Configs, used.with(i, a.knobs[i].beside(used[i])))
+			probe.Configs = append(probe.Configs, used.withSetting(i, a.knobs[i].neighbourSetting(used[i])))
 		}
 		return probe
 	}
 	probe.Parts = len(a.knobs)
 	up, down := slices.Clone(used), slices.Clone(used)
 	for i := range a.knobs {
-		if to := a.knobs[i].beside(used[i]); to > used[i] {
+		if to := a.knobs[i].neighbourSetting(used[i]); to > used[i] {
 			up[i] = to
 		} else {
 			down[i] = to
@@ -128,23 +128,23 @@ func (a *Ascent) Probe(used Config) Probe {
 func (a *Ascent) Next(used Trial, tried []Trial, utility float64) Config {
 	slopes := make([]float64, len(a.knobs))
 	for i := range tried {
-		a.slopes(slopes, &used, &tried[i], max(utility, 1))
+		a.computeSlopes(slopes, &used, &tried[i], max(utility, 1))
 	}
 	if a.Moments != nil {
-		a.Moments.average(slopes)
+		a.Moments.averageSlopes(slopes)
 	}
 	for i, s := range slopes {
 		if a.Elastic {
-			a.stretch(i, s)
+			a.adjustRate(i, s)
 		}
 		a.before[i] = max(-maxStride, min(maxStride, a.Rate*a.rates[i]*s))
 		a.places[i] = max(0, min(1, a.places[i]+a.before[i]))
 	}
-	return a.config()
+	return a.currentConfig()
 }
 
-// stretch changes a knob's own rate.
-func (a *Ascent) stretch(knob int, slope float64) {
+// adjustRate changes a knob's own rate.
+func (a *Ascent) adjustRate(knob int, slope float64) {
 	switch before := a.before[knob]; {
 	case before*slope < 0:
 		a.rates[knob] = max(a.rates[knob]/2, leastRate)
@@ -153,14 +153,14 @@ func (a *Ascent) stretch(knob int, slope float64) {
 	}
 }
 
-// slopes puts the gradients of the objective in the places of the knobs that a trial moves.
-func (a *Ascent) slopes(slopes []float64, used, tried *Trial, utility float64) {
+// computeSlopes puts the gradients of the objective in the places of the knobs that a trial moves.
+func (a *Ascent) computeSlopes(slopes []float64, used, tried *Trial, utility float64) {
 	moved := 0.0
 	for i := range slopes {
-		moved += a.distance(i, used, tried) // all the same way
+		moved += a.knobDistance(i, used, tried) // all the same way
 	}
 	for i := range slopes {
-		by := a.distance(i, used, tried)
+		by := a.knobDistance(i, used, tried)
 		if by == 0 {
 			continue
 		}
@@ -176,8 +176,8 @@ func (a *Ascent) slopes(slopes []float64, used, tried *Trial, utility float64) {
 	}
 }
 
-// distance is how far a trial moves a knob.
-func (a *Ascent) distance(knob int, used, tried *Trial) float64 {
+// knobDistance is how far a trial moves a knob.
+func (a *Ascent) knobDistance(knob int, used, tried *Trial) float64 {
 	return a.knobs[knob].Places[tried.Config[knob]] - a.knobs[knob].Places[used.Config[knob]]
 }
 
@@ -189,8 +189,8 @@ type Adam struct {
 	steps        int
 }
 
-// average puts what Adam makes of slopes in their place.
-func (m *Adam) average(slopes []float64) {
+// averageSlopes puts what Adam makes of slopes in their place.
+func (m *Adam) averageSlopes(slopes []float64) {
 	if m.mean == nil {
 		m.mean, m.square = make([]float64, len(slopes)), make([]float64, len(slopes))
 	}

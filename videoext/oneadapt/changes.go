@@ -22,7 +22,7 @@ func Changes(m *Map, against, frames []*media.Frame, parts bool) ([]float64, err
 			return nil, fmt.Errorf("frame %d has %d x %d pixels, and is compared with one of %d x %d", i, f.Width, f.Height, against[i].Width, against[i].Height)
 		}
 		if f != against[i] {
-			m.add(squares, against[i], f)
+			m.addSquaredChanges(squares, against[i], f)
 		}
 	}
 	for i := range squares {
@@ -51,35 +51,35 @@ func Sizes(squares []float64, parts bool) []float64 {
 	return sizes
 }
 
-// add adds the squares of the changes between two frames.
-func (m *Map) add(squares []float64, a, b *media.Frame) {
+// addSquaredChanges adds the squares of the changes between two frames.
+func (m *Map) addSquaredChanges(squares []float64, a, b *media.Frame) {
 	for row := range m.Height {
-		from, to := edge(row, m.Height, a.Height), edge(row+1, m.Height, a.Height)
+		from, to := partStart(row, m.Height, a.Height), partStart(row+1, m.Height, a.Height)
 		for column := range m.Width {
 			part := row*m.Width + column
 			if m.Values[part] == 0 {
 				continue
 			}
-			left, right := edge(column, m.Width, a.Width), edge(column+1, m.Width, a.Width)
+			left, right := partStart(column, m.Width, a.Width), partStart(column+1, m.Width, a.Width)
 			sum := 0
 			for y := from; y < to; y++ {
-				sum += distance(a.Y[y*a.YStride+left:y*a.YStride+right], b.Y[y*b.YStride+left:])
+				sum += squaredDistance(a.Y[y*a.YStride+left:y*a.YStride+right], b.Y[y*b.YStride+left:])
 			}
 			squares[part] += float64(m.Values[part]) * float64(m.Values[part]) * float64(sum) / float64(max((to-from)*(right-left), 1))
 		}
 	}
 }
 
-// edge is where one of n parts begins on a side of so many pixels: if they are as many as the macroblocks, where that does.
-func edge(part, n, pixels int) int {
+// partStart is where one of n parts begins on a side of so many pixels: if they are as many as the macroblocks, where that does.
+func partStart(part, n, pixels int) int {
 	if (pixels+media.MacroblockSize-1)/media.MacroblockSize == n {
 		return min(part*media.MacroblockSize, pixels)
 	}
 	return part * pixels / n
 }
 
-// distance is the sum of the squares of differences.
-func distance(a, b []byte) (sum int) {
+// squaredDistance is the sum of the squares of differences.
+func squaredDistance(a, b []byte) (sum int) {
 	b = b[:len(a)]
 	for i, v := range a {
 		d := int(v) - int(b[i])

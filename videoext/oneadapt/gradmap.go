@@ -81,7 +81,7 @@ func (m *Map) AppendBinary(to []byte) ([]byte, error) {
 func (m *Map) Levels() []byte {
 	all, most := make([]byte, len(m.Values)), slices.Max(m.Values)
 	for i, v := range m.Values {
-		all[i] = level(v, most)
+		all[i] = valueToLevel(v, most)
 	}
 	return all
 }
@@ -95,7 +95,7 @@ func (m *Map) pack() []byte {
 	return packed
 }
 
-func level(v, most float32) byte {
+func valueToLevel(v, most float32) byte {
 	if v == 0 {
 		return 0
 	}
@@ -103,8 +103,8 @@ func level(v, most float32) byte {
 	return byte(max(levels-below, 0))
 }
 
-// value is what a level stands for.
-func value(level byte, most float32) float32 {
+// levelToValue is what a level stands for.
+func levelToValue(level byte, most float32) float32 {
 	if level == 0 {
 		return 0
 	}
@@ -149,7 +149,7 @@ func (m *Map) unpack(r io.Reader, most float32) error {
 		return fmt.Errorf("a gradient of %d x %d parts: %w", m.Width, m.Height, err)
 	}
 	for i := range m.Values {
-		m.Values[i] = value(packed[i/2]>>(4*(i%2))&15, most)
+		m.Values[i] = levelToValue(packed[i/2]>>(4*(i%2))&15, most)
 	}
 	return nil
 }

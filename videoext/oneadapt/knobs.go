@@ -41,8 +41,8 @@ func (k *Knob) check() error {
 	return nil
 }
 
-// nearest is the setting whose place is nearest to x; of two, the dearer.
-func (k *Knob) nearest(x float64) int {
+// nearestSetting is the setting whose place is nearest to x; of two, the dearer.
+func (k *Knob) nearestSetting(x float64) int {
 	i, _ := slices.BinarySearch(k.Places, x)
 	if i == len(k.Places) || i > 0 && x-k.Places[i-1] < k.Places[i]-x {
 		return i - 1
@@ -56,8 +56,8 @@ func (k *Knob) atLeast(x float64) int {
 	return min(i, len(k.Places)-1)
 }
 
-// beside is the setting next to one: the dearer, and of the dearest the cheaper.
-func (k *Knob) beside(setting int) int {
+// neighbourSetting is the setting next to one: the dearer, and of the dearest the cheaper.
+func (k *Knob) neighbourSetting(setting int) int {
 	if setting == len(k.Places)-1 {
 		return setting - 1
 	}
@@ -79,8 +79,8 @@ func Dearest(knobs []Knob) Config {
 	return c
 }
 
-// with is the configuration with another setting of one knob.
-func (c Config) with(knob, setting int) Config {
+// withSetting is the configuration with another setting of one knob.
+func (c Config) withSetting(knob, setting int) Config {
 	c = slices.Clone(c)
 	c[knob] = setting
 	return c

@@ -25,8 +25,8 @@ type Trial struct {
 	Costs []float64
 }
 
-// answers says that a trial is of a configuration, in numbers that can be reckoned with.
-func (t *Trial) answers(c Config, parts int) bool {
+// isValidFor says that a trial is of a configuration, in numbers that can be reckoned with.
+func (t *Trial) isValidFor(c Config, parts int) bool {
 	for _, v := range t.Changes {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 			return false
@@ -40,8 +40,8 @@ func (t *Trial) answers(c Config, parts int) bool {
 	return slices.Equal(t.Config, c) && len(t.Changes) == parts && !math.IsNaN(t.Cost) && !math.IsInf(t.Cost, 0) && (t.Costs == nil || len(t.Costs) == parts)
 }
 
-// change is the sum over all knobs.
-func (t *Trial) change() (sum float64) {
+// totalChange is the sum over all knobs.
+func (t *Trial) totalChange() (sum float64) {
 	for _, c := range t.Changes {
 		sum += c
 	}

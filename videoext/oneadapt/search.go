@@ -59,10 +59,10 @@ func (s *Split) Probe(Config) Probe {
 
 // Next implements Rule.
 func (s *Split) Next(dearest Trial, tried []Trial, _ float64) Config {
-	if tried[0].change() == 0 {
+	if tried[0].totalChange() == 0 {
 		return Dearest(s.knobs)
 	}
-	price, c := s.price(&dearest, &tried[0]), make(Config, len(s.knobs))
+	price, c := s.resourcePrice(&dearest, &tried[0]), make(Config, len(s.knobs))
 	for i := range c {
 		c[i] = s.levels - 1
 		least := price * dearest.Cost
@@ -75,8 +75,8 @@ func (s *Split) Next(dearest Trial, tried []Trial, _ float64) Config {
 	return c
 }
 
-// price is what the resource of the dearest configuration costs in loss, so that Share of the blocks lose more than they save at the cheapest.
-func (s *Split) price(dearest, cheapest *Trial) float64 {
+// resourcePrice is what the resource of the dearest configuration costs in loss, so that Share of the blocks lose more than they save at the cheapest.
+func (s *Split) resourcePrice(dearest, cheapest *Trial) float64 {
 	if !(dearest.Cost > cheapest.Cost) {
 		return 0
 	}
@@ -108,7 +108,7 @@ func NewBest(b Best, knobs []Knob) (*Best, error) {
 			return nil, fmt.Errorf("%d knobs have more than %d configurations", len(knobs), maxConfigs)
 		}
 	}
-	if len(knobs) == 0 || !(b.Weight == 0 || factor(b.Weight)) || !factor(b.Gain) {
+	if len(knobs) == 0 || !(b.Weight == 0 || isValidFactor(b.Weight)) || !isValidFactor(b.Gain) {
 		return nil, fmt.Errorf("%d knobs, a weight of %v and a gain of %v", len(knobs), b.Weight, b.Gain)
 	}
 	b.knobs = knobs
@@ -124,7 +124,7 @@ func (b *Best) Probe(Config) Probe {
 	for i := range b.knobs {
 		for at, n := 0, len(configs); at < n; at++ {
 			for setting := 1; setting < len(b.knobs[i].Places); setting++ {
-				configs = append(configs, configs[at].with(i, setting))
+				configs = append(configs, configs[at].withSetting(i, setting))
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (b *Best) Probe(Config) Probe {
 func (b *Best) Next(dearest Trial, tried []Trial, utility float64) Config {
 	best, least := dearest.Config, b.Weight*dearest.Cost
 	for i := range tried {
-		if objective := b.Gain*tried[i].change()/max(utility, 1) + b.Weight*tried[i].Cost; objective < least {
+		if objective := b.Gain*tried[i].totalChange()/max(utility, 1) + b.Weight*tried[i].Cost; objective < least {
 			best, least = tried[i].Config, objective
 		}
 	}

@@ -96,7 +96,7 @@ func TestAdam(t *testing.T) {
 	m := &Adam{First: 0.5, Second: 0.5}
 	for i, test := range []struct{ slope, want float64 }{{1e-3, 1}, {1e-3, 1}, {-1e-3, -1.0 / 7}, {-1e-3, -0.6}} {
 		s := []float64{test.slope}
-		if m.average(s); math.Abs(s[0]-test.want) > 1e-3 {
+		if m.averageSlopes(s); math.Abs(s[0]-test.want) > 1e-3 {
 			t.Errorf("step %d is %v, want %v", i, s[0], test.want)
 		}
 	}

@@ -14,7 +14,7 @@ func (a *Account) Knobs() []oneadapt.Knob { return a.lab.Knobs() }
 // Prepare makes what would be sent of an interval, on the sensor.
 func (a *Account) Prepare(interval int, c oneadapt.Config) (Input, error) {
 	a.Prepared++
-	return a.lab.prepare(interval, c)
+	return a.lab.prepareOnce(interval, c)
 }
 
 // Send sends what was prepared. Config says by which configuration, for the account.
@@ -26,12 +26,12 @@ func (a *Account) Send(in Input, c oneadapt.Config) {
 // Look has the network look at what was sent.
 func (a *Account) Look(in Input) (Result, error) {
 	a.Looks++
-	return a.lab.look(in)
+	return a.lab.lookOnce(in)
 }
 
 // Slope is the gradient at what was sent, as it comes to the sensor.
 func (a *Account) Slope(in Input) (*oneadapt.Map, error) {
-	data, err := a.lab.slope(in)
+	data, err := a.lab.slopeOnce(in)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (a *Account) Sure(r Result) float64 { return a.lab.Pipeline.(Sensed).Sure(r
 
 // Measure is what an interval would cost at a configuration, which is not counted: a figure that a way is set by.
 func (a *Account) Measure(interval int, c oneadapt.Config) (cost float64, err error) {
-	in, err := a.lab.prepare(interval, c)
+	in, err := a.lab.prepareOnce(interval, c)
 	if err != nil {
 		return 0, err
 	}

@@ -10,11 +10,11 @@ import (
 // Gradients are AccGrad and OutputGrad at a configuration (OneAdapt, 4.1.4): for each knob, or group of knobs, by how much accuracy differs when it moves by one setting, and by how much a
 // gradient says that the output does, over how far that is. Each takes a look of the network.
 func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []float64, err error) {
-	against, err := l.prepare(interval, c)
+	against, err := l.prepareOnce(interval, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := l.slope(against)
+	data, err := l.slopeOnce(against)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -22,22 +22,22 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 	if err != nil {
 		return nil, nil, err
 	}
-	truth, err := l.truth(interval)
+	truth, err := l.groundTruth(interval)
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := l.look(against)
+	base, err := l.lookOnce(against)
 	if err != nil {
 		return nil, nil, err
 	}
 	was := l.Accuracy(truth, base)
 	for _, group := range l.Groups() {
 		moved, by := l.moved(c, group)
-		in, err := l.prepare(interval, moved)
+		in, err := l.prepareOnce(interval, moved)
 		if err != nil {
 			return nil, nil, err
 		}
-		got, err := l.look(in)
+		got, err := l.lookOnce(in)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -44,7 +44,7 @@ func (s *Independent) Learn(tried []Tried) []Tried {
 	if (s.profiles-1)%s.Again > 0 {
 		return tried
 	}
-	known := s.products(tried)
+	known := s.productConfigs(tried)
 	slices.SortStableFunc(known, func(a, b Tried) int { return cmp.Compare(s.Goal.Worth(b), s.Goal.Worth(a)) })
 	s.top = nil
 	for _, t := range known[:min(s.Top, len(known))] {
@@ -53,13 +53,13 @@ func (s *Independent) Learn(tried []Tried) []Tried {
 	return known
 }
 
-// products are all configurations of the settings that were tried.
-func (s *Independent) products(tried []Tried) (all []Tried) {
+// productConfigs are all configurations of the settings that were tried.
+func (s *Independent) productConfigs(tried []Tried) (all []Tried) {
 	for _, c := range Grid(s.Knobs, s.Stride...) {
 		t := Tried{c, 1, 1}
 		for i, setting := range c {
 			for _, one := range tried {
-				if alone(s.Knobs, one.Config, i, setting) {
+				if isSingleChange(s.Knobs, one.Config, i, setting) {
 					t.Accuracy, t.Cost = t.Accuracy*one.Accuracy, t.Cost*one.Cost
 					break
 				}
@@ -70,8 +70,8 @@ func (s *Independent) products(tried []Tried) (all []Tried) {
 	return all
 }
 
-// alone says that a configuration has a setting of one knob, and the dearest of all others.
-func alone(knobs []oneadapt.Knob, c oneadapt.Config, knob, setting int) bool {
+// isSingleChange says that a configuration has a setting of one knob, and the dearest of all others.
+func isSingleChange(knobs []oneadapt.Knob, c oneadapt.Config, knob, setting int) bool {
 	for i := range c {
 		want := len(knobs[i].Places) - 1
 		if i == knob {

@@ -89,8 +89,8 @@ func NewLab(p Pipeline) *Lab {
 	return &Lab{Pipeline: p, inputs: map[key]Input{}, results: map[Input]Result{}, slopes: map[Input][]byte{}}
 }
 
-// prepare is Prepare, once.
-func (l *Lab) prepare(interval int, c oneadapt.Config) (Input, error) {
+// prepareOnce is Prepare, once.
+func (l *Lab) prepareOnce(interval int, c oneadapt.Config) (Input, error) {
 	k := key{interval, fmt.Sprint(c)}
 	if in, ok := l.inputs[k]; ok {
 		return in, nil
@@ -103,8 +103,8 @@ func (l *Lab) prepare(interval int, c oneadapt.Config) (Input, error) {
 	return in, nil
 }
 
-// look is Look, once.
-func (l *Lab) look(in Input) (Result, error) {
+// lookOnce is Look, once.
+func (l *Lab) lookOnce(in Input) (Result, error) {
 	if r, ok := l.results[in]; ok {
 		return r, nil
 	}
@@ -116,8 +116,8 @@ func (l *Lab) look(in Input) (Result, error) {
 	return r, nil
 }
 
-// slope is Slope, once, in its form for the wire.
-func (l *Lab) slope(in Input) ([]byte, error) {
+// slopeOnce is Slope, once, in its form for the wire.
+func (l *Lab) slopeOnce(in Input) ([]byte, error) {
 	if data, ok := l.slopes[in]; ok {
 		return data, nil
 	}
@@ -133,13 +133,13 @@ func (l *Lab) slope(in Input) ([]byte, error) {
 	return data, nil
 }
 
-// truth is what the network finds at the dearest configuration.
-func (l *Lab) truth(interval int) (Result, error) {
-	in, err := l.prepare(interval, oneadapt.Dearest(l.Knobs()))
+// groundTruth is what the network finds at the dearest configuration.
+func (l *Lab) groundTruth(interval int) (Result, error) {
+	in, err := l.prepareOnce(interval, oneadapt.Dearest(l.Knobs()))
 	if err != nil {
 		return nil, err
 	}
-	return l.look(in)
+	return l.lookOnce(in)
 }
 
 // Sense is what the sensor of a Sensed tells of an interval.
@@ -153,15 +153,15 @@ func (l *Lab) Sense(interval int) ([]float64, error) {
 
 // Try is how accurate a configuration is for an interval, what it costs, and what the network finds, whoever pays for that.
 func (l *Lab) Try(interval int, c oneadapt.Config) (accuracy, cost float64, r Result, err error) {
-	truth, err := l.truth(interval)
+	truth, err := l.groundTruth(interval)
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	in, err := l.prepare(interval, c)
+	in, err := l.prepareOnce(interval, c)
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	if r, err = l.look(in); err != nil {
+	if r, err = l.lookOnce(in); err != nil {
 		return 0, 0, nil, err
 	}
 	return l.Accuracy(truth, r), in.Cost(), r, nil
@@ -190,11 +190,11 @@ func (l *Lab) Part(w Way, from, to int) ([]Step, error) {
 		if err != nil {
 			return nil, err
 		}
-		truth, err := l.truth(from + i)
+		truth, err := l.groundTruth(from + i)
 		if err != nil {
 			return nil, err
 		}
-		dearest, err := l.prepare(from+i, oneadapt.Dearest(l.Knobs()))
+		dearest, err := l.prepareOnce(from+i, oneadapt.Dearest(l.Knobs()))
 		if err != nil {
 			return nil, err
 		}

@@ -89,7 +89,7 @@ func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
 	if recorded {
 		p.profile.intervals = append(p.profile.intervals, interval)
 	}
-	return r, p.look(a, dearest)
+	return r, p.tryCandidates(a, dearest)
 }
 
 func (p *Profiled) begin(interval int) {
@@ -100,8 +100,8 @@ func (p *Profiled) begin(interval int) {
 	}
 }
 
-// look tries candidates as far as the server has time. The dearest one is known: the stream itself was that.
-func (p *Profiled) look(a *Account, dearest oneadapt.Config) error {
+// tryCandidates tries candidates as far as the server has time. The dearest one is known: the stream itself was that.
+func (p *Profiled) tryCandidates(a *Account, dearest oneadapt.Config) error {
 	w := p.profile
 	p.credit += p.Spare
 	for ; w.done < len(w.intervals)*len(w.candidates); w.done++ {
@@ -120,13 +120,13 @@ func (p *Profiled) look(a *Account, dearest oneadapt.Config) error {
 		t.Accuracy, t.Cost, p.credit = t.Accuracy+accuracy, t.Cost+cost, p.credit-1
 	}
 	if n := max(p.Long, 1); len(w.intervals) == n {
-		p.finish(float64(n))
+		p.chooseBest(float64(n))
 	}
 	return nil
 }
 
-// finish chooses by the means over intervals.
-func (p *Profiled) finish(intervals float64) {
+// chooseBest chooses by the means over intervals.
+func (p *Profiled) chooseBest(intervals float64) {
 	for i := range p.profile.tried {
 		t := &p.profile.tried[i]
 		t.Accuracy, t.Cost = t.Accuracy/intervals, t.Cost/intervals

@@ -76,7 +76,7 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 			return nil, err
 		}
 	}
-	if err := o.receive(interval, a); err != nil {
+	if err := o.receiveGradient(interval, a); err != nil {
 		return nil, err
 	}
 	todo := o.adapter.Step(oneadapt.Captured{Interval: interval})
@@ -108,11 +108,11 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 	if o.Lag == 0 {
 		return r, nil
 	}
-	return r, o.differentiate(interval, sent, a)
+	return r, o.requestGradient(interval, sent, a)
 }
 
-// differentiate asks for the gradient of an interval.
-func (o *OneAdapt) differentiate(interval int, in Input, a *Account) error {
+// requestGradient asks for the gradient of an interval.
+func (o *OneAdapt) requestGradient(interval int, in Input, a *Account) error {
 	if o.Lose != nil && o.Lose(interval) {
 		return nil
 	}
@@ -121,12 +121,12 @@ func (o *OneAdapt) differentiate(interval int, in Input, a *Account) error {
 	return err
 }
 
-// receive takes the gradient that has come when an interval is there. One that is of the interval itself is given for that of the one before.
-func (o *OneAdapt) receive(interval int, a *Account) error {
+// receiveGradient takes the gradient that has come when an interval is there. One that is of the interval itself is given for that of the one before.
+func (o *OneAdapt) receiveGradient(interval int, a *Account) error {
 	if o.Lag == 0 && o.used != nil {
-		in, err := a.lab.prepare(interval, o.used)
+		in, err := a.lab.prepareOnce(interval, o.used)
 		if err == nil {
-			err = o.differentiate(interval, in, a)
+			err = o.requestGradient(interval, in, a)
 		}
 		if err != nil {
 			return err
@@ -147,7 +147,7 @@ func (o *OneAdapt) receive(interval int, a *Account) error {
 // measure carries out trials.
 func (o *OneAdapt) measure(do oneadapt.Measure, a *Account) (m oneadapt.Measured, err error) {
 	m.Interval = do.Interval
-	top, err := a.lab.prepare(do.Interval, oneadapt.Dearest(a.Knobs()))
+	top, err := a.lab.prepareOnce(do.Interval, oneadapt.Dearest(a.Knobs()))
 	if err != nil {
 		return m, err
 	}

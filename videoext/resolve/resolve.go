@@ -80,16 +80,16 @@ func tooLong(err error) bool {
 
 // enlarge fills a picture, tile by tile.
 func (r *Resolver) enlarge(from, to *image.RGBA, factor int) error {
-	for _, t := range tiles(from.Rect.Dx(), from.Rect.Dy(), r.pixels) {
-		if err := r.tile(from, to, t, factor); err != nil {
+	for _, t := range splitTiles(from.Rect.Dx(), from.Rect.Dy(), r.pixels) {
+		if err := r.enlargeTile(from, to, t, factor); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tile enlarges what is used of a tile.
-func (r *Resolver) tile(from, to *image.RGBA, t tile, factor int) error {
+// enlargeTile enlarges what is used of a tile.
+func (r *Resolver) enlargeTile(from, to *image.RGBA, t tile, factor int) error {
 	height, width := t.seen.Dy(), t.seen.Dx()
 	data := make([]byte, r.input.Bytes(height, width))
 	r.input.Write(data, images.FromImage(from.SubImage(t.seen)))
@@ -100,7 +100,7 @@ func (r *Resolver) tile(from, to *image.RGBA, t tile, factor int) error {
 	height, width = height*factor, width*factor
 	if len(outputs) != 1 || len(outputs[0].Data) != 3*height*width || outputs[0].Shape[3] != width {
 		return fmt.Errorf("the network makes %v of a picture of %v pixels; to enlarge it by %d is to make [1 3 %d %d]",
-			shapes(outputs), t.seen.Size(), factor, height, width)
+			outputShapes(outputs), t.seen.Size(), factor, height, width)
 	}
 	corner := t.seen.Min.Mul(factor)
 	for y := t.used.Min.Y * factor; y < t.used.Max.Y*factor; y++ {
@@ -115,7 +115,7 @@ func (r *Resolver) tile(from, to *image.RGBA, t tile, factor int) error {
 	return nil
 }
 
-func shapes(outputs []direct.Output) (all [][]int) {
+func outputShapes(outputs []direct.Output) (all [][]int) {
 	for _, o := range outputs {
 		all = append(all, o.Shape)
 	}
@@ -126,11 +126,11 @@ func shapes(outputs []direct.Output) (all [][]int) {
 // the network is planned once.
 type tile struct{ seen, used image.Rectangle }
 
-// tiles are those of a picture: as few as may be, of so many pixels at most.
-func tiles(width, height, pixels int) (all []tile) {
+// splitTiles are those of a picture: as few as may be, of so many pixels at most.
+func splitTiles(width, height, pixels int) (all []tile) {
 	columns, rows := 1, 1
-	for span(width, columns)*span(height, rows) > pixels && (columns < width || rows < height) {
-		if span(width, columns) > span(height, rows) {
+	for tileSpan(width, columns)*tileSpan(height, rows) > pixels && (columns < width || rows < height) {
+		if tileSpan(width, columns) > tileSpan(height, rows) {
 			columns++
 		} else {
 			rows++
@@ -138,12 +138,12 @@ func tiles(width, height, pixels int) (all []tile) {
 	}
 	for row := range rows {
 		y0, y1 := height*row/rows, height*(row+1)/rows
-		top := min(max(y0-margin, 0), height-span(height, rows))
+		top := min(max(y0-margin, 0), height-tileSpan(height, rows))
 		for column := range columns {
 			x0, x1 := width*column/columns, width*(column+1)/columns
-			left := min(max(x0-margin, 0), width-span(width, columns))
+			left := min(max(x0-margin, 0), width-tileSpan(width, columns))
 			all = append(all, tile{
-				seen: image.Rect(left, top, left+span(width, columns), top+span(height, rows)),
+				seen: image.Rect(left, top, left+tileSpan(width, columns), top+tileSpan(height, rows)),
 				used: image.Rect(x0, y0, x1, y1),
 			})
 		}
@@ -151,8 +151,8 @@ func tiles(width, height, pixels int) (all []tile) {
 	return all
 }
 
-// span is how much is seen along a length that is cut into so many parts.
-func span(length, parts int) int {
+// tileSpan is how much is seen along a length that is cut into so many parts.
+func tileSpan(length, parts int) int {
 	if parts == 1 {
 		return length
 	}

@@ -115,7 +115,7 @@ func TestTiles(t *testing.T) {
 	for range 300 {
 		w, h, most := 1+random.IntN(2000), 1+random.IntN(1200), leastPixels+random.IntN(mostPixels)
 		whole := image.Rect(0, 0, w, h)
-		all := tiles(w, h, most)
+		all := splitTiles(w, h, most)
 		area := 0
 		for i, tile := range all {
 			area += tile.used.Dx() * tile.used.Dy()

@@ -18,7 +18,7 @@ func (s *Scene) Clip(to io.Writer, frames, rate int, boxes func(frame int, all [
 	fmt.Fprintf(out, "YUV4MPEG2 W%d H%d F%d:1 Ip A1:1 C420mpeg2\n", b.Dx(), b.Dy(), rate)
 	for i := range frames {
 		f, all := s.Frame(time.Duration(i) * time.Second / time.Duration(rate))
-		if err := write(out, f); err != nil {
+		if err := writeFrame(out, f); err != nil {
 			return err
 		}
 		if boxes == nil {
@@ -31,8 +31,8 @@ func (s *Scene) Clip(to io.Writer, frames, rate int, boxes func(frame int, all [
 	return out.Flush()
 }
 
-// write writes a frame whose rows are without gaps.
-func write(out *bufio.Writer, f *media.Frame) (err error) {
+// writeFrame writes a frame whose rows are without gaps.
+func writeFrame(out *bufio.Writer, f *media.Frame) (err error) {
 	for _, part := range [][]byte{[]byte("FRAME\n"), f.Y, f.Cb, f.Cr} {
 		if _, err = out.Write(part); err != nil {
 			return err

@@ -77,28 +77,28 @@ func (s *Scene) Frame(at time.Duration) (*media.Frame, []videoext.Detection) {
 	for i := range lanes {
 		boxes = append(boxes, s.drawLane(i, at.Seconds())...)
 	}
-	s.noise(uint64(at))
+	s.addNoise(uint64(at))
 	f := media.FromRGBA(s.picture.RGBA, media.BT601)
 	f.Time = at
-	return f, visible(boxes)
+	return f, visibleDetections(boxes)
 }
 
 // drawLane draws what moves in a lane. Things are numbered from the left to the right as they stand at time 0.
 func (s *Scene) drawLane(number int, seconds float64) (boxes []videoext.Detection) {
 	l := &lanes[number]
-	w, h := s.size()
+	w, h := s.frameSize()
 	metre := h * 0.13 / l.depth
 	moved := l.speed * seconds
 	first := int(math.Floor((-8 - moved) / l.gap))
 	last := int(math.Ceil((w/metre + 2 - moved) / l.gap))
 	for k := first; k <= last; k++ {
 		d := newDice(s.seed, uint64(number), uint64(k))
-		if d.draw() < 0.25 {
+		if d.nextFloat() < 0.25 {
 			continue
 		}
-		t := thing{lane: l, metre: metre, y: s.ground(l.depth), time: seconds}
-		t.x = (float64(k)*l.gap + d.draw()*(l.gap-5) + moved) * metre
-		t.y += d.draw() * 0.15 * metre
+		t := thing{lane: l, metre: metre, y: s.groundY(l.depth), time: seconds}
+		t.x = (float64(k)*l.gap + d.nextFloat()*(l.gap-5) + moved) * metre
+		t.y += d.nextFloat() * 0.15 * metre
 		t.dice = d
 		width, height := t.draw(s.picture)
 		boxes = append(boxes, videoext.Detection{Class: l.class, Score: 1, Region: videoext.Region{
@@ -108,8 +108,8 @@ func (s *Scene) drawLane(number int, seconds float64) (boxes []videoext.Detectio
 	return boxes
 }
 
-// visible leaves out what is outside, or mostly hidden by what was drawn later.
-func visible(all []videoext.Detection) (seen []videoext.Detection) {
+// visibleDetections leaves out what is outside, or mostly hidden by what was drawn later.
+func visibleDetections(all []videoext.Detection) (seen []videoext.Detection) {
 	for i, d := range all {
 		inside := d.Intersect(videoext.Whole)
 		hidden := 1 - inside.Area()/d.Area()
@@ -123,7 +123,7 @@ func visible(all []videoext.Detection) (seen []videoext.Detection) {
 	return seen
 }
 
-func (s *Scene) size() (w, h float64) {
+func (s *Scene) frameSize() (w, h float64) {
 	b := s.background.Bounds()
 	return float64(b.Dx()), float64(b.Dy())
 }
@@ -131,17 +131,17 @@ func (s *Scene) size() (w, h float64) {
 // horizon is its height from above, as a part of the frame's.
 const horizon = 0.36
 
-// ground is where the ground at a depth is, in pixels from above.
-func (s *Scene) ground(depth float64) float64 {
-	_, h := s.size()
+// groundY is where the ground at a depth is, in pixels from above.
+func (s *Scene) groundY(depth float64) float64 {
+	_, h := s.frameSize()
 	return h * (horizon + (1-horizon)/depth)
 }
 
-// noise is that of a camera's sensor.
-func (s *Scene) noise(frame uint64) {
+// addNoise is that of a camera's sensor.
+func (s *Scene) addNoise(frame uint64) {
 	state := newDice(s.seed, frame)
 	for i := 0; i < len(s.picture.Pix); i += 4 {
-		state.advance()
+		state.nextUint64()
 		n := int(state>>60) + int(state>>56&15) - 15 // -15 to 15, as two dice
 		for k := range 3 {
 			p := &s.picture.Pix[i+k]
@@ -157,12 +157,12 @@ func newDice(seeds ...uint64) dice {
 	d := dice(0)
 	for _, s := range seeds {
 		d += dice(s)
-		d = dice(d.advance())
+		d = dice(d.nextUint64())
 	}
 	return d
 }
 
-func (d *dice) advance() uint64 {
+func (d *dice) nextUint64() uint64 {
 	*d += 0x9e3779b97f4a7c15
 	z := uint64(*d)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -170,5 +170,5 @@ func (d *dice) advance() uint64 {
 	return z ^ z>>31
 }
 
-// draw is from 0 to 1.
-func (d *dice) draw() float64 { return float64(d.advance()>>11) / (1 << 53) }
+// nextFloat is from 0 to 1.
+func (d *dice) nextFloat() float64 { return float64(d.nextUint64()>>11) / (1 << 53) }

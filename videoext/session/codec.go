@@ -36,7 +36,7 @@ type reader struct {
 	err  error
 }
 
-func (r *reader) take(n int) []byte {
+func (r *reader) takeBytes(n int) []byte {
 	if r.err == nil && (n < 0 || n > len(r.data)) {
 		r.err = errCut
 	}
@@ -50,7 +50,7 @@ func (r *reader) take(n int) []byte {
 
 func (r *reader) number() int {
 	v, n := binary.Uvarint(r.data)
-	if r.take(n); r.err == nil && n == 0 {
+	if r.takeBytes(n); r.err == nil && n == 0 {
 		r.err = errCut
 	}
 	if r.err == nil && v > math.MaxInt32 {
@@ -63,7 +63,7 @@ func (r *reader) number() int {
 }
 
 func (r *reader) float() float64 {
-	b := r.take(8)
+	b := r.takeBytes(8)
 	if b == nil {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (r *reader) float() float64 {
 }
 
 func (r *reader) float32() float32 {
-	b := r.take(4)
+	b := r.takeBytes(4)
 	if b == nil {
 		return 0
 	}
@@ -82,7 +82,7 @@ func (r *reader) float32() float32 {
 	return v
 }
 
-func (r *reader) bytes() []byte { return r.take(r.number()) }
+func (r *reader) bytes() []byte { return r.takeBytes(r.number()) }
 
 func (r *reader) fail(err error) {
 	if r.err == nil {
@@ -90,8 +90,8 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// list reads how many things follow: at most so many, each of at least so many bytes, so that what is claimed costs no more memory than what came.
-func (r *reader) list(most, each int) int {
+// readListLength reads how many things follow: at most so many, each of at least so many bytes, so that what is claimed costs no more memory than what came.
+func (r *reader) readListLength(most, each int) int {
 	n := r.number()
 	switch {
 	case r.err != nil:
@@ -113,7 +113,7 @@ func writeList[T any](w *writer, all []T, one func(*writer, T)) {
 }
 
 func readList[T any](r *reader, most, each int, one func(*reader) T) []T {
-	n := r.list(most, each)
+	n := r.readListLength(most, each)
 	if n == 0 {
 		return nil
 	}
@@ -126,8 +126,8 @@ func readList[T any](r *reader, most, each int, one func(*reader) T) []T {
 
 func writeNumber(w *writer, v int) { w.number(v) }
 
-// frames reads numbers of frames of a segment, which increase.
-func (r *reader) frames(of int) []int {
+// readFrameNumbers reads numbers of frames of a segment, which increase.
+func (r *reader) readFrameNumbers(of int) []int {
 	frames := readList(r, of, 1, (*reader).number)
 	for i, f := range frames {
 		if f >= of || i > 0 && f <= frames[i-1] {

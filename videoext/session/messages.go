@@ -22,7 +22,7 @@ const (
 	contentSensitive
 )
 
-func write(w *writer, m Message) error {
+func writeMessage(w *writer, m Message) error {
 	switch m := m.(type) {
 	case *Hello:
 		w.number(Version)
@@ -52,7 +52,7 @@ func write(w *writer, m Message) error {
 	return nil
 }
 
-func read(r *reader, kind byte) Message {
+func readMessage(r *reader, kind byte) Message {
 	switch kind {
 	case kindHello:
 		if v := r.number(); v != Version {
@@ -60,17 +60,17 @@ func read(r *reader, kind byte) Message {
 		}
 		return readHello(r)
 	case kindWelcome:
-		return &Welcome{Method: string(r.bytes()), Next: segment(r)}
+		return &Welcome{Method: string(r.bytes()), Next: readSegment(r)}
 	case kindSent:
 		return readSent(r)
 	case kindDone:
-		return &Done{segment(r)}
+		return &Done{readSegment(r)}
 	case kindRefused:
 		return &Refused{string(r.bytes())}
 	case kindSkipped:
-		return &Skipped{method.Skip{Segment: segment(r), Stream: stream(r), Of: of(r)}}
+		return &Skipped{method.Skip{Segment: readSegment(r), Stream: readStream(r), Of: readFrameCount(r)}}
 	case kindAnswered:
-		return &Answered{method.Answer{Segment: segment(r), Content: readContent(r)}}
+		return &Answered{method.Answer{Segment: readSegment(r), Content: readContent(r)}}
 	case kindResulted:
 		return readResults(r)
 	case kindEnded:
@@ -79,9 +79,9 @@ func read(r *reader, kind byte) Message {
 	return nil
 }
 
-func segment(r *reader) method.Segment { return method.Segment(r.number()) }
+func readSegment(r *reader) method.Segment { return method.Segment(r.number()) }
 
-func stream(r *reader) method.Stream {
+func readStream(r *reader) method.Stream {
 	s := r.number()
 	if s > int(method.B) {
 		r.fail(fmt.Errorf("there is no stream %d", s))
@@ -89,8 +89,8 @@ func stream(r *reader) method.Stream {
 	return method.Stream(s)
 }
 
-// of is how many frames a segment has.
-func of(r *reader) int {
+// readFrameCount is how many frames a segment has.
+func readFrameCount(r *reader) int {
 	n := r.number()
 	if r.err == nil && (n < 1 || n > maxFrames) {
 		r.fail(fmt.Errorf("a segment of %d frames; 1 to %d are right", n, maxFrames))
@@ -123,8 +123,8 @@ func writeSent(w *writer, m *Sent) {
 }
 
 func readSent(r *reader) *Sent {
-	m := &Sent{Segment: segment(r), Stream: stream(r), Of: of(r)}
-	m.Frames = r.frames(m.Of)
+	m := &Sent{Segment: readSegment(r), Stream: readStream(r), Of: readFrameCount(r)}
+	m.Frames = r.readFrameNumbers(m.Of)
 	m.Container = r.number()
 	m.Knobs = readKnobs(r)
 	return m
@@ -182,14 +182,14 @@ func writeContent(w *writer, c method.Content) error {
 }
 
 func readContent(r *reader) method.Content {
-	kind := r.take(1)
+	kind := r.takeBytes(1)
 	switch {
 	case kind == nil:
 		return nil
 	case kind[0] == contentWanted:
 		return method.Wanted{Regions: readList(r, maxFrames, 1, readRegions)}
 	case kind[0] == contentSeen:
-		s := method.Seen{Frames: r.frames(maxFrames), Detections: readList(r, maxFrames, 1, readDetections)}
+		s := method.Seen{Frames: r.readFrameNumbers(maxFrames), Detections: readList(r, maxFrames, 1, readDetections)}
 		if r.err == nil && len(s.Frames) != len(s.Detections) {
 			r.fail(fmt.Errorf("it has what was seen in %d frames, of %d", len(s.Detections), len(s.Frames)))
 		}
@@ -228,7 +228,7 @@ func writeResults(w *writer, m *Resulted) error {
 }
 
 func readResults(r *reader) *Resulted {
-	m := &Resulted{method.Results{Segment: segment(r), Final: r.number() == 1}}
+	m := &Resulted{method.Results{Segment: readSegment(r), Final: r.number() == 1}}
 	boxes := 0
 	m.Frames = readList(r, maxFrames, 1, func(r *reader) videoext.Findings {
 		f := videoext.Findings{Detections: readDetections(r)}

@@ -114,8 +114,8 @@ const sumBytes = 1 + crc32.Size
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sum is the checksum of a message's kind and fields.
-func sum(kind byte, fields []byte) uint32 {
+// messageChecksum is the checksum of a message's kind and fields.
+func messageChecksum(kind byte, fields []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte{kind}, castagnoli), castagnoli, fields)
 }
 
@@ -124,10 +124,10 @@ func sum(kind byte, fields []byte) uint32 {
 func Append(to []byte, m Message) ([]byte, error) {
 	w := writer{data: make([]byte, sumBytes)}
 	w.data[0] = m.kind()
-	if err := write(&w, m); err != nil {
+	if err := writeMessage(&w, m); err != nil {
 		return nil, err
 	}
-	binary.BigEndian.PutUint32(w.data[1:], sum(m.kind(), w.data[sumBytes:]))
+	binary.BigEndian.PutUint32(w.data[1:], messageChecksum(m.kind(), w.data[sumBytes:]))
 	if sent, ok := m.(*Sent); ok {
 		var err error
 		if w.data, err = sent.Data.AppendBinary(w.data); err != nil {
@@ -148,14 +148,14 @@ func Parse(data []byte) (Message, error) {
 	}
 	fields := data[sumBytes:]
 	r := reader{data: fields}
-	m := read(&r, data[0])
+	m := readMessage(&r, data[0])
 	if m == nil {
 		return nil, fmt.Errorf("a message of unknown kind %d", data[0])
 	}
 	sent, segment := m.(*Sent)
 	fields = fields[:len(fields)-len(r.data)]
 	switch {
-	case r.err == nil && sum(data[0], fields) != binary.BigEndian.Uint32(data[1:]):
+	case r.err == nil && messageChecksum(data[0], fields) != binary.BigEndian.Uint32(data[1:]):
 		r.err = errors.New("it is spoilt: its checksum is another one")
 	case r.err == nil && !segment && len(r.data) > 0:
 		return nil, fmt.Errorf("%T of %d bytes is followed by %d", m, len(data)-len(r.data), len(r.data))
@@ -164,15 +164,15 @@ func Parse(data []byte) (Message, error) {
 		return nil, fmt.Errorf("%T of %d bytes: %w", m, len(data), r.err)
 	}
 	if segment {
-		if err := sent.parse(r.data); err != nil {
+		if err := sent.parseSegment(r.data); err != nil {
 			return nil, &SpoiltError{sent.Segment, sent.Stream, sent.Of, err}
 		}
 	}
 	return m, nil
 }
 
-// parse reads what was encoded.
-func (s *Sent) parse(data []byte) (err error) {
+// parseSegment reads what was encoded.
+func (s *Sent) parseSegment(data []byte) (err error) {
 	if s.Data, err = media.ParseSegment(data); err == nil && len(s.Data.Units) != len(s.Frames) {
 		err = fmt.Errorf("it has %d frames for %d that are named", len(s.Data.Units), len(s.Frames))
 	}

@@ -86,7 +86,7 @@ func TestListsTakeNoMoreMemoryThanTheyMay(t *testing.T) {
 			kind = kindSent
 		}
 		fields = append(binary.AppendUvarint(fields, uint64(len(long))), long...)
-		message := append(binary.BigEndian.AppendUint32([]byte{kind}, sum(kind, fields)), fields...)
+		message := append(binary.BigEndian.AppendUint32([]byte{kind}, messageChecksum(kind, fields)), fields...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := Parse(message)
@@ -107,7 +107,7 @@ func TestWrongMessages(t *testing.T) {
 		return data[n:]
 	}
 	summed := func(kind byte, fields ...byte) []byte {
-		return append(binary.BigEndian.AppendUint32([]byte{kind}, sum(kind, fields)), fields...)
+		return append(binary.BigEndian.AppendUint32([]byte{kind}, messageChecksum(kind, fields)), fields...)
 	}
 	outside := videoext.Region{X0: 0.5, X1: 1.5, Y1: 1}
 	data := messages()[2].(*Sent).Data
@@ -267,9 +267,9 @@ func setSums(data []byte) {
 		return
 	}
 	r := reader{data: data[sumBytes:]}
-	read(&r, data[0])
+	readMessage(&r, data[0])
 	fields := data[sumBytes : len(data)-len(r.data)]
-	binary.BigEndian.PutUint32(data[1:], sum(data[0], fields))
+	binary.BigEndian.PutUint32(data[1:], messageChecksum(data[0], fields))
 	if end := len(r.data) - crc32.Size; data[0] == kindSent && end > 0 {
 		binary.BigEndian.PutUint32(r.data[end:], crc32.Checksum(r.data[:end], castagnoli))
 	}

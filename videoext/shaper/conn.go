@@ -38,8 +38,8 @@ const maxParcels = 4096
 // Conn puts a connection behind the link. Two goroutines end when it is closed.
 func (s *Shaper) Conn(below net.Conn) *Conn {
 	c := &Conn{Conn: below, s: s, out: make(chan parcel, maxParcels), in: make(chan parcel, maxParcels), over: make(chan struct{})}
-	go c.deliver()
-	go c.fetch()
+	go c.deliverParcels()
+	go c.readPackets()
 	return c
 }
 
@@ -59,7 +59,7 @@ func (c *Conn) Unacknowledged() int {
 	return c.way
 }
 
-func (c *Conn) move(bytes int, err error) error {
+func (c *Conn) addInFlight(bytes int, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.way += bytes; c.failed == nil {
@@ -68,30 +68,30 @@ func (c *Conn) move(bytes int, err error) error {
 	return c.failed
 }
 
-// pass gives a packet to one way of the link and to where it comes out, and waits until the next one may come.
-func (c *Conn) pass(w *way, to chan<- parcel, data []byte) bool {
-	arrives := c.s.send(w, len(data))
+// passPacket gives a packet to one way of the link and to where it comes out, and waits until the next one may come.
+func (c *Conn) passPacket(w *way, to chan<- parcel, data []byte) bool {
+	arrives := c.s.sendBytes(w, len(data))
 	select {
 	case to <- parcel{data: data, arrives: arrives}:
 	case <-c.over:
 		return false
 	}
 	if arrives == link.Never {
-		return c.s.wait(c.over, arrives)
+		return c.s.waitUntil(c.over, arrives)
 	}
-	return c.s.wait(c.over, arrives-w.link.Travel()-early)
+	return c.s.waitUntil(c.over, arrives-w.link.Travel()-early)
 }
 
 // Write implements net.Conn: it returns when all is about to be through the link's bucket, and on its way.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if err := c.move(len(p), nil); err != nil {
+	if err := c.addInFlight(len(p), nil); err != nil {
 		return 0, err
 	}
 	for n < len(p) {
 		data := append([]byte(nil), p[n:min(n+packet, len(p))]...)
-		if !c.pass(&c.s.up, c.out, data) {
+		if !c.passPacket(&c.s.up, c.out, data) {
 			return n, net.ErrClosed
 		}
 		n += len(data)
@@ -99,35 +99,35 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// deliver writes to the connection below what has arrived.
-func (c *Conn) deliver() {
+// deliverParcels writes to the connection below what has arrived.
+func (c *Conn) deliverParcels() {
 	for {
 		select {
 		case p := <-c.out:
-			if !c.s.wait(c.over, p.arrives) {
+			if !c.s.waitUntil(c.over, p.arrives) {
 				return
 			}
 			_, err := c.Conn.Write(p.data)
-			_ = c.move(-len(p.data), err)
+			_ = c.addInFlight(-len(p.data), err)
 		case <-c.over:
 			return
 		}
 	}
 }
 
-// fetch reads from the connection below until that ends.
-func (c *Conn) fetch() {
+// readPackets reads from the connection below until that ends.
+func (c *Conn) readPackets() {
 	for {
 		data := make([]byte, packet)
 		n, err := c.Conn.Read(data)
-		if n > 0 && !c.pass(&c.s.down, c.in, data[:n]) {
+		if n > 0 && !c.passPacket(&c.s.down, c.in, data[:n]) {
 			return
 		}
 		if err == nil {
 			continue
 		}
 		select {
-		case c.in <- parcel{err: err, arrives: c.s.send(&c.s.down, 0)}:
+		case c.in <- parcel{err: err, arrives: c.s.sendBytes(&c.s.down, 0)}:
 		case <-c.over:
 		}
 		return
@@ -139,7 +139,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	for len(c.unread) == 0 && c.endOfRead == nil {
 		select {
 		case in := <-c.in:
-			if !c.s.wait(c.over, in.arrives) {
+			if !c.s.waitUntil(c.over, in.arrives) {
 				return 0, net.ErrClosed
 			}
 			c.unread, c.endOfRead = in.data, in.err

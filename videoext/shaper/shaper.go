@@ -48,15 +48,15 @@ func New(trace link.Trace, rtt time.Duration) *Shaper {
 	return &Shaper{began: time.Now(), up: way{link: link.New(trace, burst, rtt)}, down: way{link: link.New(trace, burst, rtt)}}
 }
 
-// send is when bytes that are there now arrive. Never is possible.
-func (s *Shaper) send(w *way, bytes int) time.Duration {
+// sendBytes is when bytes that are there now arrive. Never is possible.
+func (s *Shaper) sendBytes(w *way, bytes int) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.link.Send(time.Since(s.began), bytes)
 }
 
-// wait waits until a time of the link, and says whether it came before over.
-func (s *Shaper) wait(over <-chan struct{}, at time.Duration) bool {
+// waitUntil waits until a time of the link, and says whether it came before over.
+func (s *Shaper) waitUntil(over <-chan struct{}, at time.Duration) bool {
 	if at == link.Never {
 		<-over
 		return false
@@ -78,7 +78,7 @@ func (s *Shaper) wait(over <-chan struct{}, at time.Duration) bool {
 // Dial is a Dialer's DialContext over the link, on which opening a connection takes a round trip.
 func (s *Shaper) Dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if !s.wait(ctx.Done(), s.send(&s.up, opening)) || !s.wait(ctx.Done(), s.send(&s.down, opening)) {
+		if !s.waitUntil(ctx.Done(), s.sendBytes(&s.up, opening)) || !s.waitUntil(ctx.Done(), s.sendBytes(&s.down, opening)) {
 			return nil, context.Cause(ctx)
 		}
 		conn, err := dial(ctx, network, address)

@@ -58,13 +58,13 @@ type Stream interface {
 func (s *Source) Play(ctx context.Context, loop bool, to Stream) error {
 	p := &player{Source: s, to: to, last: s.After}
 	for {
-		if err := p.once(ctx); !errors.Is(err, io.EOF) {
+		if err := p.playOnce(ctx); !errors.Is(err, io.EOF) {
 			return err
 		}
 		if !loop {
 			return nil
 		}
-		p.from = p.next()
+		p.from = p.nextLoopStart()
 	}
 }
 
@@ -78,8 +78,8 @@ type player struct {
 	begun time.Time     // of time 0
 }
 
-// next is where the file begins again: behind its end, and where it begins behind frames of an earlier process, in the loop that these ended in.
-func (p *player) next() time.Duration {
+// nextLoopStart is where the file begins again: behind its end, and where it begins behind frames of an earlier process, in the loop that these ended in.
+func (p *player) nextLoopStart() time.Duration {
 	next := p.from + p.long
 	if p.long > 0 {
 		next = max(next, p.last/p.long*p.long)
@@ -87,15 +87,15 @@ func (p *player) next() time.Duration {
 	return next
 }
 
-// once brings the frames of the file behind the last one.
-func (p *player) once(ctx context.Context) error {
+// playOnce brings the frames of the file behind the last one.
+func (p *player) playOnce(ctx context.Context) error {
 	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened})
 	if err != nil {
 		return err
 	}
 	defer clip.Close()
 	step := stepOf(clip)
-	next := counted(clip, p.to)
+	next := newFrameReader(clip, p.to)
 	for read := 0; ; read++ {
 		frame, err := next(ctx)
 		if err != nil {
@@ -108,7 +108,7 @@ func (p *player) once(ctx context.Context) error {
 		if frame.Time += p.from; frame.Time <= p.last {
 			continue
 		}
-		if err := p.wait(ctx, frame.Time); err != nil {
+		if err := p.waitUntil(ctx, frame.Time); err != nil {
 			return err
 		}
 		p.last = frame.Time
@@ -124,8 +124,8 @@ func stepOf(clip *ffmpeg.Clip) time.Duration {
 	return time.Millisecond
 }
 
-// wait waits until the time of a frame has come.
-func (p *player) wait(ctx context.Context, at time.Duration) error {
+// waitUntil waits until the time of a frame has come.
+func (p *player) waitUntil(ctx context.Context, at time.Duration) error {
 	if p.begun.IsZero() || time.Since(p.begun)-at > maxLag {
 		p.begun = time.Now().Add(-at)
 	}
@@ -167,8 +167,8 @@ func (s *Source) followOnce(ctx context.Context, clock *media.Clock, to Stream) 
 		return 0, err
 	}
 	defer clip.Close()
-	next := counted(clip, to)
-	frames, rate, err := measure(ctx, next)
+	next := newFrameReader(clip, to)
+	frames, rate, err := measureRate(ctx, next)
 	if err == nil {
 		err = to.Admit(ctx, rate, frames[0].Width, frames[0].Height)
 	}
@@ -196,8 +196,8 @@ const (
 	measuredBytes  = 64 << 20
 )
 
-// measure reads the first frames of a camera, and says how many come in a second.
-func measure(ctx context.Context, next func(context.Context) (*media.Frame, error)) (frames []*media.Frame, rate float64, err error) {
+// measureRate reads the first frames of a camera, and says how many come in a second.
+func measureRate(ctx context.Context, next func(context.Context) (*media.Frame, error)) (frames []*media.Frame, rate float64, err error) {
 	for len(frames) < measuredFrames {
 		frame, err := next(ctx)
 		if err != nil {
@@ -215,8 +215,8 @@ func measure(ctx context.Context, next func(context.Context) (*media.Frame, erro
 	return frames, min(float64(len(frames)-1)/span.Seconds(), MaxRate), nil
 }
 
-// counted are the frames of a clip, while what they take is told.
-func counted(clip *ffmpeg.Clip, to Stream) func(context.Context) (*media.Frame, error) {
+// newFrameReader are the frames of a clip, while what they take is told.
+func newFrameReader(clip *ffmpeg.Clip, to Stream) func(context.Context) (*media.Frame, error) {
 	bytes := 0
 	return func(ctx context.Context) (*media.Frame, error) {
 		var frame *media.Frame

@@ -76,7 +76,7 @@ func TestMeasure(t *testing.T) {
 		read int
 	}{{50 * time.Millisecond, 20, measuredFrames}, {500 * time.Millisecond, 2, 3}, {0, MaxRate, measuredFrames}, {time.Millisecond, MaxRate, measuredFrames}} {
 		at := -c.gap
-		frames, rate, err := measure(t.Context(), func(context.Context) (*media.Frame, error) {
+		frames, rate, err := measureRate(t.Context(), func(context.Context) (*media.Frame, error) {
 			at += c.gap
 			return &media.Frame{Time: at}, nil
 		})
@@ -84,7 +84,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("frames %v apart: %v a second by %d, %v", c.gap, rate, len(frames), err)
 		}
 	}
-	if _, _, err := measure(t.Context(), func(context.Context) (*media.Frame, error) { return nil, io.EOF }); err != io.EOF {
+	if _, _, err := measureRate(t.Context(), func(context.Context) (*media.Frame, error) { return nil, io.EOF }); err != io.EOF {
 		t.Errorf("a camera without frames: %v", err)
 	}
 }

@@ -92,13 +92,13 @@ func New(c Config) *Core {
 	core := &Core{c: c, server: c.New(), told: c.Next, looks: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
 	core.clock.Step = time.Duration(float64(time.Second) / c.Rate)
 	if c.Next > 0 && c.Time >= 0 {
-		core.clock.Resume(c.Time, moment(0))
+		core.clock.Resume(c.Time, clockTime(0))
 	}
 	return core
 }
 
-// moment is a time of Step as a Clock wants it.
-func moment(now time.Duration) time.Time { return time.Time{}.Add(now) }
+// clockTime is a time of Step as a Clock wants it.
+func clockTime(now time.Duration) time.Time { return time.Time{}.Add(now) }
 
 // Full says that so many segments are under way that no more should come now.
 func (c *Core) Full() bool { return len(c.under) >= c.c.Most }
@@ -120,15 +120,15 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 	case Begun:
 		c.begin()
 	case Came:
-		err = c.came(now, e)
+		err = c.handleCame(now, e)
 	case Missed:
-		err = c.missed(now, e)
+		err = c.handleMissed(now, e)
 	case Given:
-		err = c.given(now, e.Results)
+		err = c.handleGiven(now, e.Results)
 	case Looked:
-		c.looked(now, e)
+		c.handleLooked(now, e)
 	case Sloped:
-		c.step(now, e.Differentiated)
+		c.stepMethod(now, e.Differentiated)
 	case Ended:
 		c.ended = true
 	case Tick:
@@ -137,13 +137,13 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.expire(now)
-	c.finish(now)
-	c.sleep()
+	c.expireSegments(now)
+	c.deliverFinal(now)
+	c.requestWake()
 	return c.do, nil
 }
 
-func (c *Core) add(a Action) { c.do = append(c.do, a) }
+func (c *Core) addAction(a Action) { c.do = append(c.do, a) }
 
 // begin tells a camera's new session how things are.
 func (c *Core) begin() {
@@ -151,26 +151,26 @@ func (c *Core) begin() {
 		c.server, c.over = c.c.New(), false
 	}
 	c.ended = false
-	c.add(Welcome{c.told})
-	if first := c.first(); first > 0 {
-		c.add(Done{first - 1})
+	c.addAction(Welcome{c.told})
+	if first := c.firstPending(); first > 0 {
+		c.addAction(Done{first - 1})
 	}
 	for _, s := range c.under {
 		if s.answer != nil && s.final == nil {
-			c.add(Tell{*s.answer})
+			c.addAction(Tell{*s.answer})
 		}
 	}
 }
 
-// first is the first segment without final results.
-func (c *Core) first() method.Segment { return c.told - method.Segment(len(c.under)) }
+// firstPending is the first segment without final results.
+func (c *Core) firstPending() method.Segment { return c.told - method.Segment(len(c.under)) }
 
-// find is a segment under way; nil if it is not.
-func (c *Core) find(n method.Segment) *segment {
-	if n < c.first() || n >= c.told {
+// findSegment is a segment under way; nil if it is not.
+func (c *Core) findSegment(n method.Segment) *segment {
+	if n < c.firstPending() || n >= c.told {
 		return nil
 	}
-	return c.under[n-c.first()]
+	return c.under[n-c.firstPending()]
 }
 
 // open takes in the next segment, and those before it that did not come.
@@ -179,22 +179,22 @@ func (c *Core) open(now time.Duration, n method.Segment, of int) error {
 		return fmt.Errorf("segment %d of %d frames comes where %d is next, which is too far: %d frames would be missing, want at most %d", n, of, c.told, frames, maxGap)
 	}
 	for c.told < n {
-		s := c.push(now, of, Came{})
-		s.reason("it did not come")
-		c.step(now, method.Failed{Segment: s.number, Stream: method.A, Of: of})
+		s := c.pushSegment(now, of, Came{})
+		s.setReasonForAll("it did not come")
+		c.stepMethod(now, method.Failed{Segment: s.number, Stream: method.A, Of: of})
 	}
 	return nil
 }
 
-// push makes a segment the last one under way. Times of frames that did not come are guessed.
-func (c *Core) push(now time.Duration, of int, e Came) *segment {
+// pushSegment makes a segment the last one under way. Times of frames that did not come are guessed.
+func (c *Core) pushSegment(now time.Duration, of int, e Came) *segment {
 	s := &segment{number: c.told, came: now, times: make([]time.Duration, of), why: make([]string, of)}
 	for i := range s.times {
 		if len(e.Frames) == 0 || e.Frames[0] != i {
-			s.times[i] = c.clock.Untimed(moment(now))
+			s.times[i] = c.clock.Untimed(clockTime(now))
 			continue
 		}
-		at, broken := c.clock.Time(e.Times[0], moment(now))
+		at, broken := c.clock.Time(e.Times[0], clockTime(now))
 		if broken || e.Broken {
 			s.breaks, e.Broken = append(s.breaks, i), false
 		}
@@ -205,14 +205,14 @@ func (c *Core) push(now time.Duration, of int, e Came) *segment {
 	return s
 }
 
-// reason says of all frames why the network does not see them.
-func (s *segment) reason(why string) {
+// setReasonForAll says of all frames why the network does not see them.
+func (s *segment) setReasonForAll(why string) {
 	for i := range s.why {
 		s.why[i] = why
 	}
 }
 
-func (c *Core) came(now time.Duration, e Came) error {
+func (c *Core) handleCame(now time.Duration, e Came) error {
 	if e.Of < 1 || len(e.Frames) != len(e.Times) {
 		return fmt.Errorf("segment %d has %d frames, and times of %d of %d", e.Segment, e.Of, len(e.Times), len(e.Frames))
 	}
@@ -220,13 +220,13 @@ func (c *Core) came(now time.Duration, e Came) error {
 		return c.cameHigh(now, e)
 	}
 	if e.Segment < c.told {
-		c.again(e.Segment)
+		c.answerRepeat(e.Segment)
 		return nil
 	}
 	if err := c.open(now, e.Segment, e.Of); err != nil {
 		return err
 	}
-	s := c.push(now, e.Of, e)
+	s := c.pushSegment(now, e.Of, e)
 	sent := map[int]bool{}
 	for _, frame := range e.Frames {
 		sent[frame] = true
@@ -236,38 +236,38 @@ func (c *Core) came(now time.Duration, e Came) error {
 			s.why[frame] = LeftOut
 		}
 	}
-	c.step(now, method.Arrived{Segment: e.Segment, Stream: method.A, Frames: e.Frames, Of: e.Of})
+	c.stepMethod(now, method.Arrived{Segment: e.Segment, Stream: method.A, Frames: e.Frames, Of: e.Of})
 	return nil
 }
 
-// again answers what comes a second time.
-func (c *Core) again(n method.Segment) {
-	if n < c.first() {
-		c.add(Done{n})
+// answerRepeat answers what comes a second time.
+func (c *Core) answerRepeat(n method.Segment) {
+	if n < c.firstPending() {
+		c.addAction(Done{n})
 	}
 }
 
 func (c *Core) cameHigh(now time.Duration, e Came) error {
-	s := c.find(e.Segment)
+	s := c.findSegment(e.Segment)
 	switch {
 	case s == nil && e.Segment >= c.told:
 		return fmt.Errorf("stream B of segment %d comes before its stream A", e.Segment)
 	case s == nil:
-		c.again(e.Segment)
+		c.answerRepeat(e.Segment)
 	case e.Of != len(s.times):
 		return fmt.Errorf("segment %d has %d frames on stream A, and is of %d on stream B", e.Segment, len(s.times), e.Of)
 	case !s.high:
 		s.high = true
-		c.step(now, method.Arrived{Segment: e.Segment, Stream: method.B, Frames: e.Frames, Of: e.Of})
+		c.stepMethod(now, method.Arrived{Segment: e.Segment, Stream: method.B, Frames: e.Frames, Of: e.Of})
 	}
 	return nil
 }
 
-func (c *Core) missed(now time.Duration, e Missed) error {
+func (c *Core) handleMissed(now time.Duration, e Missed) error {
 	if e.Of < 1 {
 		return fmt.Errorf("segment %d has %d frames", e.Segment, e.Of)
 	}
-	s := c.find(e.Segment)
+	s := c.findSegment(e.Segment)
 	var event method.ServerEvent = method.Failed{Segment: e.Segment, Stream: e.Stream, Of: e.Of}
 	if e.Why == "" {
 		event = method.Skip{Segment: e.Segment, Stream: e.Stream, Of: e.Of}
@@ -276,11 +276,11 @@ func (c *Core) missed(now time.Duration, e Missed) error {
 	case e.Stream == method.B:
 		if s != nil && !s.high && e.Of == len(s.times) {
 			s.high = true
-			c.step(now, event)
+			c.stepMethod(now, event)
 		}
 		return nil
 	case e.Segment < c.told:
-		c.again(e.Segment)
+		c.answerRepeat(e.Segment)
 		return nil
 	}
 	if err := c.open(now, e.Segment, e.Of); err != nil {
@@ -290,73 +290,73 @@ func (c *Core) missed(now time.Duration, e Missed) error {
 	if e.Time > 0 {
 		known.Frames, known.Times = []int{0}, []time.Duration{e.Time}
 	}
-	s = c.push(now, e.Of, known)
-	if s.reason(e.Why); e.Why == "" {
-		s.reason(LeftOut)
+	s = c.pushSegment(now, e.Of, known)
+	if s.setReasonForAll(e.Why); e.Why == "" {
+		s.setReasonForAll(LeftOut)
 	}
-	c.step(now, event)
+	c.stepMethod(now, event)
 	return nil
 }
 
-// given takes in what the camera has found.
-func (c *Core) given(now time.Duration, r method.Results) error {
-	s := c.find(r.Segment)
+// handleGiven takes in what the camera has found.
+func (c *Core) handleGiven(now time.Duration, r method.Results) error {
+	s := c.findSegment(r.Segment)
 	switch {
 	case s == nil && r.Segment >= c.told:
 		return fmt.Errorf("results of segment %d come before it", r.Segment)
 	case s == nil:
-		c.again(r.Segment)
+		c.answerRepeat(r.Segment)
 		return nil
 	case len(r.Frames) != len(s.times):
 		return fmt.Errorf("segment %d has %d frames, and results of %d", r.Segment, len(s.times), len(r.Frames))
 	}
 	if r.Final && s.final == nil {
-		s.reason("")
+		s.setReasonForAll("")
 	}
-	c.results(now, r)
+	c.handleResults(now, r)
 	return nil
 }
 
-// step tells the method's server side, and does what it asks for.
-func (c *Core) step(now time.Duration, event method.ServerEvent) {
+// stepMethod tells the method's server side, and does what it asks for.
+func (c *Core) stepMethod(now time.Duration, event method.ServerEvent) {
 	for _, action := range c.server.Step(now, event) {
 		switch a := action.(type) {
 		case method.Infer:
 			c.lastID++
 			c.looks[c.lastID] = a
-			c.add(Look{c.lastID, a})
+			c.addAction(Look{c.lastID, a})
 		case method.Differentiate:
-			c.add(Slope{a})
+			c.addAction(Slope{a})
 		case method.Answer:
-			c.answer(a)
+			c.handleAnswer(a)
 		case method.Results:
-			c.results(now, a)
+			c.handleResults(now, a)
 		case method.Wake:
 			c.wake = a.At
 		}
 	}
 }
 
-func (c *Core) answer(a method.Answer) {
-	if s := c.find(a.Segment); s != nil {
+func (c *Core) handleAnswer(a method.Answer) {
+	if s := c.findSegment(a.Segment); s != nil {
 		s.answer = &a
 		if w, ok := a.Content.(method.Wanted); ok && len(w.Regions) == len(s.times) {
 			s.regions = w.Regions
 		}
 	}
-	c.add(Tell{a})
+	c.addAction(Tell{a})
 }
 
-// looked tells the method what the network found. On stream A a frame that the network did not see has what is in the one before it.
-func (c *Core) looked(now time.Duration, e Looked) {
+// handleLooked tells the method what the network found. On stream A a frame that the network did not see has what is in the one before it.
+func (c *Core) handleLooked(now time.Duration, e Looked) {
 	in, ok := c.looks[e.ID]
 	if !ok || len(e.Findings) != len(in.Frames) || len(e.Why) != len(in.Frames) {
 		return
 	}
 	delete(c.looks, e.ID)
-	s := c.find(in.Segment)
+	s := c.findSegment(in.Segment)
 	if s == nil {
-		c.step(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: 1}) // the method forgets it
+		c.stepMethod(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: 1}) // the method forgets it
 		return
 	}
 	seen := -1
@@ -368,9 +368,9 @@ func (c *Core) looked(now time.Duration, e Looked) {
 	}
 	if seen < 0 {
 		if in.Stream == method.A {
-			s.note(in.Frames, e.Why)
+			s.setReasons(in.Frames, e.Why)
 		}
-		c.step(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: len(s.times)})
+		c.stepMethod(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: len(s.times)})
 		return
 	}
 	for i, frame := range in.Frames {
@@ -382,20 +382,20 @@ func (c *Core) looked(now time.Duration, e Looked) {
 		out.Frames, out.Findings = append(out.Frames, frame), append(out.Findings, e.Findings[seen])
 	}
 	if in.Stream == method.A {
-		s.note(in.Frames, e.Why)
+		s.setReasons(in.Frames, e.Why)
 	}
-	c.step(now, out)
+	c.stepMethod(now, out)
 }
 
-func (s *segment) note(frames []int, why []string) {
+func (s *segment) setReasons(frames []int, why []string) {
 	for i, frame := range frames {
 		s.why[frame] = why[i]
 	}
 }
 
-// results keeps final ones until those before are final, and delivers others.
-func (c *Core) results(now time.Duration, r method.Results) {
-	s := c.find(r.Segment)
+// handleResults keeps final ones until those before are final, and delivers others.
+func (c *Core) handleResults(now time.Duration, r method.Results) {
+	s := c.findSegment(r.Segment)
 	if s == nil || s.final != nil || len(r.Frames) != len(s.times) {
 		return
 	}
@@ -403,10 +403,10 @@ func (c *Core) results(now time.Duration, r method.Results) {
 		s.final = r.Frames
 		return
 	}
-	c.deliver(now, s, r.Frames, false)
+	c.deliverResults(now, s, r.Frames, false)
 }
 
-func (c *Core) deliver(now time.Duration, s *segment, frames []videoext.Findings, final bool) {
+func (c *Core) deliverResults(now time.Duration, s *segment, frames []videoext.Findings, final bool) {
 	d := Deliver{Results: make([]Result, len(frames))}
 	for i, f := range frames {
 		c.c.Number++
@@ -421,7 +421,7 @@ func (c *Core) deliver(now time.Duration, s *segment, frames []videoext.Findings
 			c.count(&d.Results[i])
 		}
 	}
-	c.add(d)
+	c.addAction(d)
 }
 
 func (c *Core) count(r *Result) {
@@ -439,15 +439,15 @@ func (c *Core) count(r *Result) {
 	}
 }
 
-// expire wakes the method, and gives up the first segment when it has taken too long.
-func (c *Core) expire(now time.Duration) {
+// expireSegments wakes the method, and gives up the first segment when it has taken too long.
+func (c *Core) expireSegments(now time.Duration) {
 	if now >= c.wake {
 		c.wake = math.MaxInt64
-		c.step(now, method.Woke{})
+		c.stepMethod(now, method.Woke{})
 	}
 	for len(c.looks) == 0 && c.ended && !c.over {
 		c.over = true
-		c.step(now, method.Ended{})
+		c.stepMethod(now, method.Ended{})
 	}
 	for _, s := range c.under {
 		if now-s.came < c.c.Patience {
@@ -455,42 +455,42 @@ func (c *Core) expire(now time.Duration) {
 		}
 		if s.final == nil {
 			s.final = make([]videoext.Findings, len(s.times))
-			s.reason(fmt.Sprintf("it had no results after %v", c.c.Patience))
+			s.setReasonForAll(fmt.Sprintf("it had no results after %v", c.c.Patience))
 		}
 	}
 	if c.over {
 		for _, s := range c.under {
 			if s.final == nil {
 				s.final = make([]videoext.Findings, len(s.times))
-				s.reason("the stream ended before")
+				s.setReasonForAll("the stream ended before")
 			}
 		}
 	}
 }
 
-// finish delivers what is final, in order.
-func (c *Core) finish(now time.Duration) {
+// deliverFinal delivers what is final, in order.
+func (c *Core) deliverFinal(now time.Duration) {
 	for len(c.under) > 0 && c.under[0].final != nil {
 		s := c.under[0]
 		c.under = c.under[1:]
-		c.deliver(now, s, s.final, true)
-		c.add(Done{s.number})
-		c.add(Free{s.number})
+		c.deliverResults(now, s, s.final, true)
+		c.addAction(Done{s.number})
+		c.addAction(Free{s.number})
 	}
 	if c.over && len(c.under) == 0 && c.ended {
 		c.ended = false
-		c.add(Finished{})
+		c.addAction(Finished{})
 	}
 }
 
-// sleep asks to be woken when the time is another one than before.
-func (c *Core) sleep() {
+// requestWake asks to be woken when the time is another one than before.
+func (c *Core) requestWake() {
 	at := c.wake
 	if len(c.under) > 0 {
 		at = min(at, c.under[0].came+c.c.Patience)
 	}
 	if at < c.asked {
 		c.asked = at
-		c.add(Wake{at})
+		c.addAction(Wake{at})
 	}
 }

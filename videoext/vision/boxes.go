@@ -34,8 +34,8 @@ func Suppress(all []Detection, iou float32, most int) []Detection {
 	return kept
 }
 
-// centred is a box by its middle and its size.
-func centred(x, y, w, h float32) Box { return Box{x - w/2, y - h/2, x + w/2, y + h/2} }
+// centredBox is a box by its middle and its size.
+func centredBox(x, y, w, h float32) Box { return Box{x - w/2, y - h/2, x + w/2, y + h/2} }
 
 // collect gathers candidates that are good enough as detections, as proposals, or both, and suppresses.
 type collect struct {
@@ -46,16 +46,16 @@ type collect struct {
 	worst     float32     // score that is no probability; 0: all are
 }
 
-// wants says whether a candidate is good enough; NaN is not.
-func (c *collect) wants(score, objectness float32) bool {
+// isCandidate says whether a candidate is good enough; NaN is not.
+func (c *collect) isCandidate(score, objectness float32) bool {
 	return score >= c.o.Score || c.o.Proposals > 0 && objectness >= c.o.Proposals
 }
 
 // mostScore is more than rounding makes of a probability.
 const mostScore = 1.01
 
-// add takes a candidate that is good enough.
-func (c *collect) add(box Box, class int, score, objectness float32) {
+// addCandidate takes a candidate that is good enough.
+func (c *collect) addCandidate(box Box, class int, score, objectness float32) {
 	if score > mostScore {
 		c.worst = max(c.worst, score)
 	}
@@ -95,13 +95,13 @@ func (c *collect) objectness(itself float32, scores []float32) (sum float32) {
 // unsaid is the objectness of networks that say none.
 const unsaid = -1
 
-// result suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
-func (c *collect) result() (Result, error) {
+// finalResult suppresses, and cuts boxes to the picture. Those beyond it, and those of no numbers, go.
+func (c *collect) finalResult() (Result, error) {
 	if c.worst > 0 {
 		return Result{}, fmt.Errorf("a score is %.3g, and scores are to be probabilities: the outputs are those of another kind of network, or lack its last sigmoid", c.worst)
 	}
-	r := Result{Detections: Suppress(cut(c.all, c.o.Input), c.o.IoU, c.o.Most)}
-	for _, d := range Suppress(cut(c.proposals, c.o.Input), proposalIoU, c.o.Most) {
+	r := Result{Detections: Suppress(clipDetections(c.all, c.o.Input), c.o.IoU, c.o.Most)}
+	for _, d := range Suppress(clipDetections(c.proposals, c.o.Input), proposalIoU, c.o.Most) {
 		r.Proposals = append(r.Proposals, Proposal{Box: d.Box, Objectness: d.Score})
 	}
 	return r, nil
@@ -111,10 +111,10 @@ func (c *collect) result() (Result, error) {
 // section 3.3).
 const proposalIoU = 0.7
 
-// cut keeps the parts of boxes that are in a picture of a size.
-func cut(all []Detection, s Size) (inside []Detection) {
+// clipDetections keeps the parts of boxes that are in a picture of a size.
+func clipDetections(all []Detection, s Size) (inside []Detection) {
 	for _, d := range all {
-		d.Box = d.Box.within(s)
+		d.Box = d.Box.clipToSize(s)
 		if d.Box.X0 < d.Box.X1 && d.Box.Y0 < d.Box.Y1 {
 			inside = append(inside, d)
 		}
@@ -122,8 +122,8 @@ func cut(all []Detection, s Size) (inside []Detection) {
 	return inside
 }
 
-// best is the greatest of scores, and which it is.
-func best(scores []float32) (class int, score float32) {
+// bestClass is the greatest of scores, and which it is.
+func bestClass(scores []float32) (class int, score float32) {
 	for i, s := range scores {
 		if i == 0 || s > score {
 			class, score = i, s
@@ -139,10 +139,10 @@ func (r *Result) Place(part, picture Size) {
 	for i := range r.Detections {
 		r.Detections[i].Box = r.Detections[i].Box.scale(x, y)
 	}
-	r.Detections = cut(r.Detections, picture)
+	r.Detections = clipDetections(r.Detections, picture)
 	kept := r.Proposals[:0]
 	for _, p := range r.Proposals {
-		if p.Box = p.Box.scale(x, y).within(picture); p.Box.Area() > 0 {
+		if p.Box = p.Box.scale(x, y).clipToSize(picture); p.Box.Area() > 0 {
 			kept = append(kept, p)
 		}
 	}
@@ -151,7 +151,7 @@ func (r *Result) Place(part, picture Size) {
 
 func (b Box) scale(x, y float32) Box { return Box{b.X0 * x, b.Y0 * y, b.X1 * x, b.Y1 * y} }
 
-// within is the part of a box that is in a picture of a size.
-func (b Box) within(s Size) Box {
+// clipToSize is the part of a box that is in a picture of a size.
+func (b Box) clipToSize(s Size) Box {
 	return Box{max(b.X0, 0), max(b.Y0, 0), min(b.X1, float32(s.Width)), min(b.Y1, float32(s.Height))}
 }

@@ -18,21 +18,21 @@ func Draw(picture image.Image, r *Result) *image.RGBA {
 	to := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
 	draw.Draw(to, to.Bounds(), picture, b.Min, draw.Src)
 	if r.Mask != nil {
-		tint(to, r.Mask)
+		tintClasses(to, r.Mask)
 	}
 	thick := max(1, min(b.Dx(), b.Dy())/300)
 	for i := len(r.Detections) - 1; i >= 0; i-- { // the best on top
 		d := &r.Detections[i]
-		c := hue(d.Class)
+		c := classColour(d.Class)
 		at := image.Rect(int(d.Box.X0), int(d.Box.Y0), int(d.Box.X1), int(d.Box.Y1))
-		frame(to, at, c, thick)
-		caption(to, at, c, fmt.Sprintf("%s %.2f", d.Name(), d.Score))
+		drawBoxEdges(to, at, c, thick)
+		drawCaption(to, at, c, fmt.Sprintf("%s %.2f", d.Name(), d.Score))
 	}
 	return to
 }
 
-// hue is a class's colour: neighbours in number are far apart on the wheel, by the golden ratio.
-func hue(class int) color.RGBA {
+// classColour is a class's colour: neighbours in number are far apart on the wheel, by the golden ratio.
+func classColour(class int) color.RGBA {
 	const golden = 0.618034
 	h := float64(class) * golden
 	h = 6 * (h - float64(int(h)))
@@ -40,8 +40,8 @@ func hue(class int) color.RGBA {
 	return color.RGBA{part(max(2-h, h-4)), part(min(h, 4-h)), part(min(h-2, 6-h)), 255}
 }
 
-// frame draws the edges of a box.
-func frame(to *image.RGBA, at image.Rectangle, c color.RGBA, thick int) {
+// drawBoxEdges draws the edges of a box.
+func drawBoxEdges(to *image.RGBA, at image.Rectangle, c color.RGBA, thick int) {
 	ink := image.NewUniform(c)
 	for _, edge := range []image.Rectangle{
 		{at.Min, image.Pt(at.Max.X, at.Min.Y+thick)},
@@ -53,8 +53,8 @@ func frame(to *image.RGBA, at image.Rectangle, c color.RGBA, thick int) {
 	}
 }
 
-// caption writes above a box, or inside where there is no room.
-func caption(to *image.RGBA, at image.Rectangle, c color.RGBA, text string) {
+// drawCaption writes above a box, or inside where there is no room.
+func drawCaption(to *image.RGBA, at image.Rectangle, c color.RGBA, text string) {
 	face := basicfont.Face7x13
 	width, height := font.MeasureString(face, text).Ceil()+4, face.Height+2
 	corner := image.Pt(max(0, min(at.Min.X, to.Bounds().Dx()-width)), at.Min.Y-height)
@@ -66,8 +66,8 @@ func caption(to *image.RGBA, at image.Rectangle, c color.RGBA, text string) {
 	pen.DrawString(text)
 }
 
-// tint colours each pixel by its class, all but the first one, which is the background.
-func tint(to *image.RGBA, m *Mask) {
+// tintClasses colours each pixel by its class, all but the first one, which is the background.
+func tintClasses(to *image.RGBA, m *Mask) {
 	w, h := to.Bounds().Dx(), to.Bounds().Dy()
 	for y := range h {
 		for x := range w {
@@ -75,7 +75,7 @@ func tint(to *image.RGBA, m *Mask) {
 			if class == 0 {
 				continue
 			}
-			c, p := hue(int(class)), to.Pix[to.PixOffset(x, y):]
+			c, p := classColour(int(class)), to.Pix[to.PixOffset(x, y):]
 			for i, v := range [...]uint8{c.R, c.G, c.B} {
 				p[i] = uint8((int(p[i]) + int(v)) / 2)
 			}

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// ssd reads scores, of which the first is that there is nothing, and the corners of boxes as parts of the picture.
-func ssd(outputs []Output, o Options) (Result, error) {
+// decodeSSD reads scores, of which the first is that there is nothing, and the corners of boxes as parts of the picture.
+func decodeSSD(outputs []Output, o Options) (Result, error) {
 	scores, boxes := ssdOutputs(outputs)
 	c, classes := collect{o: o}, scores.Shape[2]
 	w, h := float32(o.Input.Width), float32(o.Input.Height)
 	for i := range scores.Shape[1] {
 		c.row = i
 		row := scores.Data[i*classes+1 : (i+1)*classes]
-		class, score := best(row)
-		if objectness := c.objectness(unsaid, row); c.wants(score, objectness) {
+		class, score := bestClass(row)
+		if objectness := c.objectness(unsaid, row); c.isCandidate(score, objectness) {
 			b := boxes.Data[4*i : 4*i+4]
-			c.add(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
+			c.addCandidate(Box{b[0] * w, b[1] * h, b[2] * w, b[3] * h}, class, score, objectness)
 		}
 	}
-	return c.result()
+	return c.finalResult()
 }
 
 // ssdOutputs tells scores from boxes.
@@ -54,9 +54,9 @@ var (
 	}{{"cls", 1}, {"obj", 1}, {"bbox", 4}}
 )
 
-// yunet reads faces in either of the forms in which YuNet comes (Wu and others, "YuNet: A Tiny Millisecond-level
+// decodeYuNet reads faces in either of the forms in which YuNet comes (Wu and others, "YuNet: A Tiny Millisecond-level
 // Face Detector", 2023; before that by priors, as libfacedetection).
-func yunet(outputs []Output, o Options) (Result, error) {
+func decodeYuNet(outputs []Output, o Options) (Result, error) {
 	named := byName(outputs)
 	if named["loc"] != nil && named["conf"] != nil && named["iou"] != nil {
 		return yunetOfPriors(named["loc"], named["conf"], named["iou"], o)
@@ -67,26 +67,26 @@ func yunet(outputs []Output, o Options) (Result, error) {
 		for i, part := range yuNetParts {
 			maps[i] = named[fmt.Sprintf("%s_%d", part.name, stride)].Data
 		}
-		for i, at := range cells(o.Input, stride) {
-			score := root(maps[0][i], maps[1][i])
-			if v := maps[2][4*i : 4*i+4]; c.wants(score, score) {
-				c.add(centred((at.x+v[0])*at.stride, (at.y+v[1])*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), 0, score, score)
+		for i, at := range mapCells(o.Input, stride) {
+			score := geometricMean(maps[0][i], maps[1][i])
+			if v := maps[2][4*i : 4*i+4]; c.isCandidate(score, score) {
+				c.addCandidate(centredBox((at.x+v[0])*at.stride, (at.y+v[1])*at.stride, exp(v[2])*at.stride, exp(v[3])*at.stride), 0, score, score)
 			}
 		}
 	}
-	return c.result()
+	return c.finalResult()
 }
 
-// root is the geometric mean of two scores.
-func root(a, b float32) float32 {
+// geometricMean is the geometric mean of two scores.
+func geometricMean(a, b float32) float32 {
 	return float32(math.Sqrt(float64(min(max(a, 0), 1) * min(max(b, 0), 1))))
 }
 
 // priorSizes are the sides in pixels of the priors of the strides 8, 16, 32 and 64.
 var priorSizes = [...][]float32{{10, 16, 24}, {32, 48}, {64, 96}, {128, 192, 256}}
 
-// levels are the height and width in priors of each stride.
-func levels(in Size) (all [len(priorSizes)]Size) {
+// priorLevels are the height and width in priors of each stride.
+func priorLevels(in Size) (all [len(priorSizes)]Size) {
 	h, w := (in.Height+1)/4, (in.Width+1)/4
 	for i := range all {
 		h, w = h/2, w/2
@@ -95,9 +95,9 @@ func levels(in Size) (all [len(priorSizes)]Size) {
 	return all
 }
 
-// priors is how many there are.
-func priors(in Size) (n int) {
-	for i, l := range levels(in) {
+// priorCount is how many there are.
+func priorCount(in Size) (n int) {
+	for i, l := range priorLevels(in) {
 		n += l.Height * l.Width * len(priorSizes[i])
 	}
 	return n
@@ -106,19 +106,19 @@ func priors(in Size) (n int) {
 // yunetOfPriors reads boxes by their differences to priors, in units of 0.1 and 0.2 of these.
 func yunetOfPriors(loc, conf, iou *Output, o Options) (Result, error) {
 	c, i := collect{o: o}, 0
-	for level, l := range levels(o.Input) {
+	for level, l := range priorLevels(o.Input) {
 		stride := float32(int(8) << level)
 		for at := range l.Height * l.Width {
 			for _, size := range priorSizes[level] {
 				v := loc.Data[14*i:]
-				score := root(conf.Data[2*i+1], iou.Data[i])
-				if i++; !c.wants(score, score) {
+				score := geometricMean(conf.Data[2*i+1], iou.Data[i])
+				if i++; !c.isCandidate(score, score) {
 					continue
 				}
 				x, y := (float32(at%l.Width)+0.5)*stride, (float32(at/l.Width)+0.5)*stride
-				c.add(centred(x+v[0]*0.1*size, y+v[1]*0.1*size, size*exp(v[2]*0.2), size*exp(v[3]*0.2)), 0, score, score)
+				c.addCandidate(centredBox(x+v[0]*0.1*size, y+v[1]*0.1*size, size*exp(v[2]*0.2), size*exp(v[3]*0.2)), 0, score, score)
 			}
 		}
 	}
-	return c.result()
+	return c.finalResult()
 }

@@ -91,7 +91,7 @@ func TestMargins(t *testing.T) {
 			t.Errorf("cut it is %+v", got.Mask)
 		}
 	}
-	if got := margin([]float32{float32(math.NaN()), 1}); got != 0 {
+	if got := classMargin([]float32{float32(math.NaN()), 1}); got != 0 {
 		t.Errorf("of no number: %v", got)
 	}
 }

@@ -34,7 +34,7 @@ func (d *Decoder) check(outputs []Output, in Size) error {
 	if slices.ContainsFunc(outputs, func(out Output) bool { return out.Shape == nil }) {
 		return nil // not even how many dimensions there are is known
 	}
-	err := d.fits(batched(outputs), in)
+	err := d.fits(withBatchDim(outputs), in)
 	if err != nil && slices.ContainsFunc(outputs, func(out Output) bool { return len(out.Shape) == 2 && out.Shape[0] < 0 }) {
 		one := slices.Clone(outputs) // what is open are the rows of one picture, perhaps
 		for i := range one {
@@ -47,8 +47,8 @@ func (d *Decoder) check(outputs []Output, in Size) error {
 	return err
 }
 
-// batched are outputs with a first dimension of 1, that of pictures, which some networks leave out.
-func batched(outputs []Output) []Output {
+// withBatchDim are outputs with a first dimension of 1, that of pictures, which some networks leave out.
+func withBatchDim(outputs []Output) []Output {
 	all := slices.Clone(outputs)
 	for i := range all {
 		switch s := all[i].Shape; {
@@ -61,8 +61,8 @@ func batched(outputs []Output) []Output {
 	return all
 }
 
-// elements is how many values an output has; negative: that is not known.
-func (out *Output) elements() int {
+// elementCount is how many values an output has; negative: that is not known.
+func (out *Output) elementCount() int {
 	n := 1
 	for _, d := range out.Shape {
 		if d < 0 {
@@ -73,10 +73,10 @@ func (out *Output) elements() int {
 	return n
 }
 
-func (s Size) known() bool { return s.Height > 0 && s.Width > 0 }
+func (s Size) isKnown() bool { return s.Height > 0 && s.Width > 0 }
 
-// maps is how many places there are in maps of some strides.
-func (s Size) maps(strides ...int) (n int) {
+// placeCount is how many places there are in maps of some strides.
+func (s Size) placeCount(strides ...int) (n int) {
 	for _, stride := range strides {
 		n += (s.Height + stride - 1) / stride * ((s.Width + stride - 1) / stride)
 	}
@@ -85,19 +85,19 @@ func (s Size) maps(strides ...int) (n int) {
 
 // checkRows holds a number of boxes, if it is known, to that of maps of one of these groups of strides.
 func checkRows(n int, in Size, groups ...[]int) error {
-	if n < 0 || !in.known() {
+	if n < 0 || !in.isKnown() {
 		return nil
 	}
 	for _, strides := range groups {
-		if in.maps(strides...) == n {
+		if in.placeCount(strides...) == n {
 			return nil
 		}
 	}
-	return fmt.Errorf("%d boxes are not those of an input of %d x %d (height x width): %d at strides %v are", n, in.Height, in.Width, in.maps(groups[0]...), groups[0])
+	return fmt.Errorf("%d boxes are not those of an input of %d x %d (height x width): %d at strides %v are", n, in.Height, in.Width, in.placeCount(groups[0]...), groups[0])
 }
 
 func fitsYOLOX(outputs []Output, in Size) error {
-	out, err := single(outputs, 3)
+	out, err := singleOutput(outputs, 3)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func fitsYOLOX(outputs []Output, in Size) error {
 }
 
 func fitsFastestDet(outputs []Output, in Size) error {
-	out, err := single(outputs, 4)
+	out, err := singleOutput(outputs, 4)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func fitsFastestDet(outputs []Output, in Size) error {
 	if channels >= 0 && channels < 6 || h == 0 || w == 0 {
 		return fmt.Errorf("a map of %v is not 5 values and the scores of classes", out.Shape)
 	}
-	if in.known() && h > 0 && w > 0 && !slices.ContainsFunc([]int{8, 16, 32}, func(s int) bool { return h == (in.Height+s-1)/s && w == (in.Width+s-1)/s }) {
+	if in.isKnown() && h > 0 && w > 0 && !slices.ContainsFunc([]int{8, 16, 32}, func(s int) bool { return h == (in.Height+s-1)/s && w == (in.Width+s-1)/s }) {
 		return fmt.Errorf("a map of %d x %d is not one of an input of %d x %d (height x width) at stride 8, 16 or 32", h, w, in.Height, in.Width)
 	}
 	return nil
@@ -131,10 +131,10 @@ func fitsGFL(outputs []Output, in Size) error {
 		return checkRows(n, in, nanoDetStrides)
 	}
 	if len(outputs)%2 == 0 && !slices.ContainsFunc(outputs, func(out Output) bool { return len(out.Shape) != 3 }) &&
-		slices.ContainsFunc(outputs, func(out Output) bool { return out.elements() < 0 }) {
+		slices.ContainsFunc(outputs, func(out Output) bool { return out.elementCount() < 0 }) {
 		return nil
 	}
-	scores, _, err := pair(outputs)
+	scores, _, err := pairOutputs(outputs)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func fitsGFL(outputs []Output, in Size) error {
 }
 
 func fitsSSD(outputs []Output, _ Size) error {
-	wrong := fmt.Errorf("it reads scores [1, N, classes] and boxes [1, N, 4]; there are %s", shapes(outputs))
+	wrong := fmt.Errorf("it reads scores [1, N, classes] and boxes [1, N, 4]; there are %s", describeOutputs(outputs))
 	for _, out := range outputs {
 		if len(outputs) != 2 || len(out.Shape) != 3 {
 			return wrong
@@ -170,10 +170,10 @@ func fitsYuNet(outputs []Output, in Size) error {
 	}
 	for _, stride := range yuNetStrides {
 		for _, part := range yuNetParts {
-			name, rows := fmt.Sprintf("%s_%d", part.name, stride), in.maps(stride)
+			name, rows := fmt.Sprintf("%s_%d", part.name, stride), in.placeCount(stride)
 			out := named[name]
-			if out == nil || in.known() && out.elements() >= 0 && out.elements() != part.row*rows {
-				return fmt.Errorf("output %s is to have %d rows of %d values; there are %s", name, rows, part.row, shapes(outputs))
+			if out == nil || in.isKnown() && out.elementCount() >= 0 && out.elementCount() != part.row*rows {
+				return fmt.Errorf("output %s is to have %d rows of %d values; there are %s", name, rows, part.row, describeOutputs(outputs))
 			}
 		}
 	}
@@ -182,22 +182,22 @@ func fitsYuNet(outputs []Output, in Size) error {
 
 // fitsPriors holds outputs of priors to how many there are.
 func fitsPriors(loc, conf, iou *Output, in Size) error {
-	n := iou.elements()
+	n := iou.elementCount()
 	if n < 0 {
 		return nil
 	}
-	if l, c := loc.elements(), conf.elements(); l >= 0 && l != 14*n || c >= 0 && c != 2*n {
-		return fmt.Errorf("outputs loc, conf and iou are to have 14, 2 and 1 values a prior; there are %s", shapes([]Output{*loc, *conf, *iou}))
+	if l, c := loc.elementCount(), conf.elementCount(); l >= 0 && l != 14*n || c >= 0 && c != 2*n {
+		return fmt.Errorf("outputs loc, conf and iou are to have 14, 2 and 1 values a prior; there are %s", describeOutputs([]Output{*loc, *conf, *iou}))
 	}
-	if want := priors(in); in.known() && n != want {
+	if want := priorCount(in); in.isKnown() && n != want {
 		return fmt.Errorf("there are %d priors of an input of %d x %d, and %d rows of iou", want, in.Height, in.Width, n)
 	}
 	return nil
 }
 
 func fitsSegmentation(outputs []Output, in Size) error {
-	out, err := single(outputs, 4)
-	if err != nil || out.elements() < 0 {
+	out, err := singleOutput(outputs, 4)
+	if err != nil || out.elementCount() < 0 {
 		return err
 	}
 	_, err = pixelsIn(outputs, in)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// segmentation takes the class of the greatest score for each pixel.
-func segmentation(outputs []Output, o Options) (Result, error) {
+// decodeSegmentation takes the class of the greatest score for each pixel.
+func decodeSegmentation(outputs []Output, o Options) (Result, error) {
 	p, err := pixelsIn(outputs, o.Input)
 	if err != nil {
 		return Result{}, err
@@ -17,10 +17,10 @@ func segmentation(outputs []Output, o Options) (Result, error) {
 		m.Margin = make([]uint8, len(m.Class))
 	}
 	for i := range m.Class {
-		class, _ := best(p.of(i, values))
+		class, _ := bestClass(p.readPixel(i, values))
 		m.Class[i] = uint8(class)
 		if o.Margins {
-			m.Margin[i] = uint8(255*margin(values) + 0.5)
+			m.Margin[i] = uint8(255*classMargin(values) + 0.5)
 		}
 	}
 	return Result{Mask: m}, nil
@@ -36,7 +36,7 @@ type pixels struct {
 
 // pixelsIn reads the only output. Its classes are the second or the last dimension: where the others are of the input's form, and of both the smaller one.
 func pixelsIn(outputs []Output, in Size) (*pixels, error) {
-	out, err := single(outputs, 4)
+	out, err := singleOutput(outputs, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -46,37 +46,37 @@ func pixelsIn(outputs []Output, in Size) (*pixels, error) {
 	if last.classes < first.classes {
 		p, other = last, first
 	}
-	if !p.like(in) && other.like(in) {
+	if !p.hasAspectOf(in) && other.hasAspectOf(in) {
 		p = other
 	}
 	switch {
 	case p.classes < 2 || p.classes > 256 || p.Height < 1 || p.Width < 1:
 		return nil, fmt.Errorf("%v has %d classes; there are to be 2 to 256", out.Shape, p.classes)
-	case !p.like(in):
+	case !p.hasAspectOf(in):
 		return nil, fmt.Errorf("%v is no map of an input of %d x %d (height x width)", out.Shape, in.Height, in.Width)
 	}
 	return p, nil
 }
 
-// like says that a map is of the form of an input, up to rounding.
-func (s Size) like(in Size) bool {
-	if !in.known() {
+// hasAspectOf says that a map is of the form of an input, up to rounding.
+func (s Size) hasAspectOf(in Size) bool {
+	if !in.isKnown() {
 		return true
 	}
 	off := s.Height*in.Width - s.Width*in.Height
 	return max(off, -off) <= 2*max(in.Height, in.Width)
 }
 
-// of reads the values of a pixel into values, and returns them.
-func (p *pixels) of(i int, values []float32) []float32 {
+// readPixel reads the values of a pixel into values, and returns them.
+func (p *pixels) readPixel(i int, values []float32) []float32 {
 	for c := range values {
 		values[c] = p.data[i*p.pixel+c*p.class]
 	}
 	return values
 }
 
-// probabilities says that values are such, and not logarithms of them but for a common term.
-func probabilities(values []float32) bool {
+// areProbabilities says that values are such, and not logarithms of them but for a common term.
+func areProbabilities(values []float32) bool {
 	sum, least := float32(0), float32(0)
 	for _, v := range values {
 		sum, least = sum+v, min(least, v)
@@ -84,8 +84,8 @@ func probabilities(values []float32) bool {
 	return least >= 0 && sum > 0.99 && sum < 1.01
 }
 
-// margin is by how much the first of classes is more likely than the second. Of what are no numbers it is 0.
-func margin(values []float32) float32 {
+// classMargin is by how much the first of classes is more likely than the second. Of what are no numbers it is 0.
+func classMargin(values []float32) float32 {
 	first, second := float32(math.Inf(-1)), float32(math.Inf(-1))
 	for _, v := range values {
 		if v > first {
@@ -95,7 +95,7 @@ func margin(values []float32) float32 {
 		}
 	}
 	difference := first - second
-	if !probabilities(values) {
+	if !areProbabilities(values) {
 		sum := float32(0)
 		for _, v := range values {
 			sum += exp(v - first)

@@ -17,7 +17,7 @@ type partial struct {
 // derivatives as it has values. Candidates that are suppressed do not count. Of pixels it is the sum of value over those that are wanted and their probabilities, for
 // each pixel of the mask; the first class is the background where none are named. Value gives what a score is worth, and its slope.
 func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64) (worth, slope float64)) (sum float64, seeds [][]float32, err error) {
-	outputs = batched(outputs)
+	outputs = withBatchDim(outputs)
 	if d.Name == "segmentation" {
 		return pixelUtility(outputs, o, value)
 	}
@@ -86,13 +86,13 @@ func pixelUtility(outputs []Output, o Options, value func(score float64) (worth,
 	seed, values := make([]float32, len(p.data)), make([]float32, p.classes)
 	share := 1 / float64(p.Height*p.Width)
 	for i := range p.Height * p.Width {
-		logits := !probabilities(p.of(i, values))
+		logits := !areProbabilities(p.readPixel(i, values))
 		if logits {
 			softmax(values)
 		}
 		score := 0.0
 		for c, v := range values {
-			if p.wanted(c, o.Wanted) {
+			if p.isWantedClass(c, o.Wanted) {
 				score += float64(v)
 			}
 		}
@@ -100,7 +100,7 @@ func pixelUtility(outputs []Output, o Options, value func(score float64) (worth,
 		sum += share * worth
 		for c, v := range values {
 			by := 0.0
-			if p.wanted(c, o.Wanted) {
+			if p.isWantedClass(c, o.Wanted) {
 				by = 1
 			}
 			if logits {
@@ -112,8 +112,8 @@ func pixelUtility(outputs []Output, o Options, value func(score float64) (worth,
 	return sum, [][]float32{seed}, nil
 }
 
-// wanted says whether a class counts.
-func (p *pixels) wanted(class int, classes []int) bool {
+// isWantedClass says whether a class counts.
+func (p *pixels) isWantedClass(class int, classes []int) bool {
 	if classes == nil {
 		return class > 0
 	}
@@ -122,7 +122,7 @@ func (p *pixels) wanted(class int, classes []int) bool {
 
 // softmax makes probabilities of logarithms.
 func softmax(values []float32) {
-	_, top := best(values)
+	_, top := bestClass(values)
 	sum := 0.0
 	for _, v := range values {
 		sum += math.Exp(float64(v - top))

@@ -47,17 +47,17 @@ type Mask struct {
 }
 
 // Name is the label, or the class's number.
-func (d *Detection) Name() string { return name(d.Label, d.Class) }
+func (d *Detection) Name() string { return className(d.Label, d.Class) }
 
 // Label is the name of a class, or its number.
 func (m *Mask) Label(class int) string {
 	if class < len(m.Labels) {
 		return m.Labels[class]
 	}
-	return name("", class)
+	return className("", class)
 }
 
-func name(label string, class int) string {
+func className(label string, class int) string {
 	if label == "" {
 		return fmt.Sprint("class ", class)
 	}
@@ -124,12 +124,12 @@ type Decoder struct {
 
 // decoders are all, in the order in which they are listed.
 var decoders = []Decoder{
-	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, fitsYOLOX, yolox, yoloxSlopes},
+	{"yolox", "YOLOX: one output [1, N, 5 + classes] of raw boxes over strides 8, 16 and 32", cocoOf, fitsYOLOX, decodeYOLOX, yoloxSlopes},
 	{"fastestdet", "FastestDet: one output [1, 5 + classes, H, W]", cocoOf, fitsFastestDet, fastestDet, fastestDetSlopes},
-	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both over strides 8 to 64 (NanoDet-Plus) or two a stride", cocoOf, fitsGFL, gfl, nil},
-	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, fitsSSD, ssd, ssdSlopes},
-	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, fitsYuNet, yunet, nil},
-	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, fitsSegmentation, segmentation, nil},
+	{"gfl", "NanoDet and PicoDet (generalised focal loss): scores and distances, one output of both over strides 8 to 64 (NanoDet-Plus) or two a stride", cocoOf, fitsGFL, decodeGFL, nil},
+	{"ssd", "outputs of scores [1, N, classes with the background] and of boxes [1, N, 4] from 0 to 1, as of RFB faces", faceOf, fitsSSD, decodeSSD, ssdSlopes},
+	{"yunet", "YuNet faces: cls, obj and bbox for each stride, or loc, conf and iou over priors", faceOf, fitsYuNet, decodeYuNet, nil},
+	{"segmentation", "one output of class scores for each pixel, [1, classes, H, W] or [1, H, W, classes]", pixelsOf, fitsSegmentation, decodeSegmentation, nil},
 }
 
 // Names lists the decoders.
@@ -179,7 +179,7 @@ func (d *Decoder) Decode(outputs []Output, o Options) (Result, error) {
 	if o.Input.Height < 1 || o.Input.Width < 1 {
 		return Result{}, fmt.Errorf("decoder %s: an input of %d x %d pixels", d.Name, o.Input.Height, o.Input.Width)
 	}
-	outputs = batched(outputs)
+	outputs = withBatchDim(outputs)
 	err := d.fits(outputs, o.Input)
 	var r Result
 	if err == nil {
@@ -188,12 +188,12 @@ func (d *Decoder) Decode(outputs []Output, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("decoder %s: %w", d.Name, err)
 	}
-	d.label(&r, o.Labels, classesOf(outputs))
+	d.labelResult(&r, o.Labels, classesOf(outputs))
 	return r, nil
 }
 
-// label names what was found.
-func (d *Decoder) label(r *Result, given []string, most int) {
+// labelResult names what was found.
+func (d *Decoder) labelResult(r *Result, given []string, most int) {
 	labels := given
 	if labels == nil {
 		labels = d.labels(most)
@@ -223,16 +223,16 @@ func (out *Output) check() error {
 	return nil
 }
 
-// single is the only output, of so many dimensions.
-func single(outputs []Output, dims int) (*Output, error) {
+// singleOutput is the only output, of so many dimensions.
+func singleOutput(outputs []Output, dims int) (*Output, error) {
 	if len(outputs) != 1 || len(outputs[0].Shape) != dims {
-		return nil, fmt.Errorf("it reads one output of %d dimensions; there are %s", dims, shapes(outputs))
+		return nil, fmt.Errorf("it reads one output of %d dimensions; there are %s", dims, describeOutputs(outputs))
 	}
 	return &outputs[0], nil
 }
 
-// shapes tells what outputs there are.
-func shapes(outputs []Output) string {
+// describeOutputs tells what outputs there are.
+func describeOutputs(outputs []Output) string {
 	list := make([]string, len(outputs))
 	for i, out := range outputs {
 		list[i] = fmt.Sprintf("%s %v", out.Name, out.Shape)

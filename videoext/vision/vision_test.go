@@ -31,7 +31,7 @@ func (b Box) middle() (x, y, w, h float32) {
 }
 
 func encodeYOLOX(in Size, things []thing) []Output {
-	places := cells(in, 8, 16, 32)
+	places := mapCells(in, 8, 16, 32)
 	out := Output{"out", []int{1, len(places), 5 + classes}, make([]float32, len(places)*(5+classes))}
 	for i, t := range things {
 		at := (7 + 13*i) % len(places)
@@ -82,7 +82,7 @@ func encodeGFL(one bool) encoder {
 		var outputs []Output
 		var all []float32
 		for _, s := range strides {
-			places := cells(in, s)
+			places := mapCells(in, s)
 			const n = 8
 			scores, sides := make([]float32, len(places)*classes), make([]float32, len(places)*4*n)
 			for _, t := range things {
@@ -125,7 +125,7 @@ func encodeSSD(in Size, things []thing) []Output {
 func encodeYuNet(in Size, things []thing) []Output {
 	var outputs []Output
 	for _, s := range []int{8, 16, 32} {
-		places := cells(in, s)
+		places := mapCells(in, s)
 		cls, obj, bbox := make([]float32, len(places)), make([]float32, len(places)), make([]float32, 4*len(places))
 		for i, t := range things {
 			if s != 16 {
@@ -198,7 +198,7 @@ func TestYuNetOfPriors(t *testing.T) {
 	outputs := []Output{{"loc", []int{1, n, 14}, loc}, {"conf", []int{1, n, 2}, conf}, {"iou", []int{1, n, 1}, iou}}
 	d, _ := Find("yunet")
 	got, err := d.Decode(outputs, Options{Input: in})
-	want := centred(44+2*0.1*24, 60, 48, 24)
+	want := centredBox(44+2*0.1*24, 60, 48, 24)
 	if err != nil || len(got.Detections) != 1 || IoU(got.Detections[0].Box, want) < 0.999 || got.Detections[0].Label != "face" || math.Abs(float64(got.Detections[0].Score)-0.9) > 1e-5 {
 		t.Errorf("found %+v, %v, want %v", got, err, want)
 	}
@@ -218,7 +218,7 @@ func TestSegmentation(t *testing.T) {
 				scores[c] = random.Float32()
 				first[c*h*w+i], other[i*4+c] = scores[c], scores[c]
 			}
-			class, _ := best(scores[:])
+			class, _ := bestClass(scores[:])
 			want[i] = uint8(class)
 		}
 		out := Output{"out", []int{1, 4, h, w}, first}
@@ -343,12 +343,12 @@ func FuzzDecode(f *testing.F) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		in := Size{int(h % 300), int(w % 300)}
 		values := []float32{0, 1, -1, 0.5, 90, -90, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
-		n := len(cells(in, 8, 16, 32))
+		n := len(mapCells(in, 8, 16, 32))
 		var outputs []Output
 		for i := range count % 13 {
 			shape := []int{1}
 			for range 1 + random.IntN(3) {
-				shape = append(shape, []int{random.IntN(9), 4, 14, 32, 85, n, len(cells(in, 8))}[random.IntN(7)])
+				shape = append(shape, []int{random.IntN(9), 4, 14, 32, 85, n, len(mapCells(in, 8))}[random.IntN(7)])
 			}
 			size := 1
 			for _, d := range shape {
@@ -390,12 +390,12 @@ func TestDraw(t *testing.T) {
 	picture := image.NewGray(image.Rect(10, 20, 110, 100))
 	r := &Result{Detections: []Detection{{Box: Box{20, 30, 60, 70}, Label: "car", Score: 0.5}, {Box: Box{-5, -5, 500, 500}, Class: 3, Score: 0.4}}}
 	got := Draw(picture, r)
-	if got.Bounds() != image.Rect(0, 0, 100, 80) || got.RGBAAt(40, 30) != hue(0) || got.RGBAAt(40, 50) != (color.RGBA{0, 0, 0, 255}) {
+	if got.Bounds() != image.Rect(0, 0, 100, 80) || got.RGBAAt(40, 30) != classColour(0) || got.RGBAAt(40, 50) != (color.RGBA{0, 0, 0, 255}) {
 		t.Errorf("%v: the edge is %v, inside is %v", got.Bounds(), got.RGBAAt(40, 30), got.RGBAAt(40, 50))
 	}
 	mask := &Result{Mask: &Mask{Size: Size{2, 2}, Class: []uint8{0, 1, 0, 0}}}
 	got = Draw(picture, mask)
-	if c := hue(1); got.RGBAAt(90, 10) != (color.RGBA{c.R / 2, c.G / 2, c.B / 2, 255}) || got.RGBAAt(10, 10).R != 0 {
+	if c := classColour(1); got.RGBAAt(90, 10) != (color.RGBA{c.R / 2, c.G / 2, c.B / 2, 255}) || got.RGBAAt(10, 10).R != 0 {
 		t.Errorf("the mask's corner is %v", got.RGBAAt(90, 10))
 	}
 }

@@ -104,12 +104,12 @@ func readKey(file string) (string, error) {
 	return first, nil
 }
 
-// requests makes the workload at a rate, or reads the trace; rate 0 keeps the trace's own times.
-func (f *benchFlags) requests(rate float64) ([]workload.Request, error) {
+// makeRequests makes the workload at a rate, or reads the trace; rate 0 keeps the trace's own times.
+func (f *benchFlags) makeRequests(rate float64) ([]workload.Request, error) {
 	spec, err := workload.Named(f.workload)
 	var requests []workload.Request
 	if err != nil {
-		requests, err = f.trace(rate, err)
+		requests, err = f.readTrace(rate, err)
 	} else if spec, err = spec.Scale(f.scale, f.scaleUsers); err == nil {
 		if rate == 0 {
 			rate = math.Inf(1)
@@ -125,7 +125,7 @@ func (f *benchFlags) requests(rate float64) ([]workload.Request, error) {
 	return requests, nil
 }
 
-func (f *benchFlags) trace(rate float64, unknown error) ([]workload.Request, error) {
+func (f *benchFlags) readTrace(rate float64, unknown error) ([]workload.Request, error) {
 	file, err := os.Open(f.workload)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, cli.UsageError("%w, and no trace file has this name", unknown)
@@ -195,7 +195,7 @@ func newBenchServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			requests, err := f.requests(rate)
+			requests, err := f.makeRequests(rate)
 			if err != nil {
 				return err
 			}
@@ -246,9 +246,9 @@ rates, give the x that one of them reached to the others by --saturation.`,
 			if sweep.Multiples, err = parseMultiples(multiples); err != nil {
 				return err
 			}
-			sweep.Requests = f.requests
+			sweep.Requests = f.makeRequests
 			sweep.Workload = f.workload
-			if _, err := f.requests(1); err != nil {
+			if _, err := f.makeRequests(1); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt)

@@ -35,14 +35,14 @@ With the --config file and the flags of serve it tells the settings as the serve
 	asJSON := command.Flags().Bool("json", false, "as a JSON object")
 	settings.AddTo(command, config.Serve)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		sections := collect(probes(func() (*config.Loaded, error) { return settings.Load(command, args) }), probeLimit)
+		sections := runProbes(probes(func() (*config.Loaded, error) { return settings.Load(command, args) }), probeLimit)
 		out := command.OutOrStdout()
 		if *asJSON {
 			encoder := json.NewEncoder(out)
 			encoder.SetIndent("", "  ")
 			return encoder.Encode(map[string]any{"collected": time.Now().UTC().Format(time.RFC3339), "sections": sections})
 		}
-		_, err := io.WriteString(out, text(sections))
+		_, err := io.WriteString(out, formatSections(sections))
 		return err
 	}
 	return command
@@ -52,45 +52,45 @@ With the --config file and the flags of serve it tells the settings as the serve
 func probes(load func() (*config.Loaded, error)) []probe {
 	m := machine{"/"}
 	return []probe{
-		{"Program", program},
+		{"Program", collectProgram},
 		{"System", m.system},
 		{"Processor", m.processor},
 		{"Memory", m.memory},
 		{"Limits", m.limits},
-		{"GPUs", gpus},
+		{"GPUs", collectGPUs},
 		{"Libraries on this machine", m.libraries},
-		{"Settings that are not defaults", func(f *found) { given(f, load) }},
-		{"Environment", func(f *found) { environment(f, os.Environ()) }},
+		{"Settings that are not defaults", func(f *found) { collectParameters(f, load) }},
+		{"Environment", func(f *found) { collectEnvironment(f, os.Environ()) }},
 	}
 }
 
 // modules of others that matter to a report.
 var modules = []string{"github.com/daulet/tokenizers", "github.com/pebbe/zmq4", "github.com/NVIDIA/go-nvml"}
 
-func program(f *found) {
-	f.add("prefillonly", version.Release, nil)
-	f.add("protocol", fmt.Sprintf("version %d between processes", wire.Version), nil)
-	f.add("Go", runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH, nil)
+func collectProgram(f *found) {
+	f.addItem("prefillonly", version.Release, nil)
+	f.addItem("protocol", fmt.Sprintf("version %d between processes", wire.Version), nil)
+	f.addItem("Go", runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH, nil)
 	path, err := os.Executable()
-	f.add("file", path, err)
+	f.addItem("file", path, err)
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" || s.Key == "vcs.modified" || s.Key == "-tags" {
-				f.add(s.Key, s.Value, nil)
+				f.addItem(s.Key, s.Value, nil)
 			}
 		}
 		for _, d := range info.Deps {
 			if slices.Contains(modules, d.Path) {
-				f.add(d.Path, d.Version, nil)
+				f.addItem(d.Path, d.Version, nil)
 			}
 		}
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
-	f.add("linked", strings.Join(linked(string(maps)), " "), err)
+	f.addItem("linked", strings.Join(linkedLibraries(string(maps)), " "), err)
 }
 
-// linked are the libraries in a process's map of memory.
-func linked(maps string) (files []string) {
+// linkedLibraries are the libraries in a process's map of memory.
+func linkedLibraries(maps string) (files []string) {
 	for line := range strings.Lines(maps) {
 		if columns := strings.Fields(line); len(columns) >= 6 && strings.Contains(columns[5], ".so") && !slices.Contains(files, columns[5]) {
 			files = append(files, columns[5])
@@ -99,11 +99,11 @@ func linked(maps string) (files []string) {
 	return files
 }
 
-// given tells the parameters that somebody has set, and where. Secrets have no values here.
-func given(f *found, load func() (*config.Loaded, error)) {
+// collectParameters tells the parameters that somebody has set, and where. Secrets have no values here.
+func collectParameters(f *found, load func() (*config.Loaded, error)) {
 	l, err := load()
 	if err != nil {
-		f.add("configuration", "", err)
+		f.addItem("configuration", "", err)
 		return
 	}
 	var lines []string
@@ -115,7 +115,7 @@ func given(f *found, load func() (*config.Loaded, error)) {
 	if lines == nil {
 		lines = []string{"none"}
 	}
-	f.add("settings", strings.Join(lines, "\n"), nil)
+	f.addItem("settings", strings.Join(lines, "\n"), nil)
 }
 
 // isGroup says whether a line of the settings is the name of a group of them.
@@ -127,13 +127,13 @@ func isGroup(line string) bool {
 var variables = []string{"PREFILLONLY_", "CUDA_", "NVIDIA_", "NCCL_", "CUDNN_", "LD_LIBRARY_PATH=", "LD_PRELOAD=", "HF_", "OTEL_", "GOMAXPROCS=", "GOMEMLIMIT=", "GOGC=", "GODEBUG=", "GOTRACEBACK=",
 	"OMP_NUM_THREADS=", "MALLOC_", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "http_proxy=", "https_proxy=", "no_proxy=", "LANG=", "LC_ALL=", "TMPDIR=", "XDG_CACHE_HOME=", "CACHE_DIRECTORY="}
 
-func environment(f *found, environ []string) {
+func collectEnvironment(f *found, environ []string) {
 	environ = slices.Clone(environ)
 	slices.Sort(environ)
 	for _, pair := range environ {
 		if slices.ContainsFunc(variables, func(begin string) bool { return strings.HasPrefix(pair, begin) }) {
 			name, value, _ := strings.Cut(pair, "=")
-			f.add(name, variable(name, value), nil)
+			f.addItem(name, shownVariable(name, value), nil)
 		}
 	}
 }

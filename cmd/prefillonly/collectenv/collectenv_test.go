@@ -15,11 +15,11 @@ import (
 func TestOneProbeFails(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	text := text(collect([]probe{
-		{"panics", func(f *found) { f.add("before", "here", nil); panic("no such thing") }},
+	text := formatSections(runProbes([]probe{
+		{"panics", func(f *found) { f.addItem("before", "here", nil); panic("no such thing") }},
 		{"hangs", func(*found) { <-release }},
-		{"errs", func(f *found) { f.add("size", "", errors.New("permission denied")) }},
-		{"works", func(f *found) { f.add("size", "two\nlines", nil) }},
+		{"errs", func(f *found) { f.addItem("size", "", errors.New("permission denied")) }},
+		{"works", func(f *found) { f.addItem("size", "two\nlines", nil) }},
 	}, 50*time.Millisecond))
 	for _, want := range []string{"here", "no such thing", "no answer in 50ms", "(not known: permission denied)", "    two\n    lines\n"} {
 		if !strings.Contains(text, want) {
@@ -46,13 +46,13 @@ func TestSecretsAreHidden(t *testing.T) {
 		"PREFILLONLY_API_KEY=":                              "",
 	} {
 		name, value, _ := strings.Cut(pair, "=")
-		if got := variable(name, value); got != want {
+		if got := shownVariable(name, value); got != want {
 			t.Errorf("%s is shown as %q, want %q", pair, got, want)
 		}
 	}
 	f := &found{}
-	environment(f, []string{"HOME=/root", "AWS_SECRET=x", "HF_TOKEN=x", "CUDA_VISIBLE_DEVICES=0"})
-	if got := text([]Section{{"", f.items}}); strings.Contains(got, "AWS") || strings.Contains(got, "HOME") || !strings.Contains(got, "CUDA_VISIBLE_DEVICES:  0") || !strings.Contains(got, hidden) {
+	collectEnvironment(f, []string{"HOME=/root", "AWS_SECRET=x", "HF_TOKEN=x", "CUDA_VISIBLE_DEVICES=0"})
+	if got := formatSections([]Section{{"", f.items}}); strings.Contains(got, "AWS") || strings.Contains(got, "HOME") || !strings.Contains(got, "CUDA_VISIBLE_DEVICES:  0") || !strings.Contains(got, hidden) {
 		t.Errorf("%s", got)
 	}
 }
@@ -63,11 +63,11 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &found{}
-	given(f, func() (*config.Loaded, error) { return l, nil })
+	collectParameters(f, func() (*config.Loaded, error) { return l, nil })
 	if got := f.items[0].Value; !strings.Contains(got, "port: 8123") || !strings.Contains(got, "not shown") || strings.Contains(got, "secret") || strings.Contains(got, "host") {
 		t.Errorf("%s", got)
 	}
-	given(f, func() (*config.Loaded, error) { return nil, errors.New("config.yaml:3: unknown key") })
+	collectParameters(f, func() (*config.Loaded, error) { return nil, errors.New("config.yaml:3: unknown key") })
 	if f.items[1].Error == "" {
 		t.Error("a mistake in the settings is not told")
 	}
@@ -93,7 +93,7 @@ func TestForeignMachines(t *testing.T) {
 		}
 	}
 	for _, m := range []machine{{root}, {t.TempDir()}} {
-		got := text(collect([]probe{{"s", m.system}, {"p", m.processor}, {"m", m.memory}, {"l", m.limits}, {"b", m.libraries}}, time.Minute))
+		got := formatSections(runProbes([]probe{{"s", m.system}, {"p", m.processor}, {"m", m.memory}, {"l", m.limits}, {"b", m.libraries}}, time.Minute))
 		if strings.Contains(got, "the probe failed") {
 			t.Errorf("%s", got)
 		}

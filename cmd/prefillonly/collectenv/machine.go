@@ -23,14 +23,14 @@ func (m machine) read(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// file adds a file's text.
-func (m machine) file(f *found, name, path string) {
+// addFile adds a file's text.
+func (m machine) addFile(f *found, name, path string) {
 	text, err := m.read(path)
-	f.add(name, text, err)
+	f.addItem(name, text, err)
 }
 
-// fields are values of lines of the form "name: value", the first of each.
-func fields(text, separator string) map[string]string {
+// parseFields are values of lines of the form "name: value", the first of each.
+func parseFields(text, separator string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(line, separator)
@@ -46,29 +46,29 @@ var instructions = []string{"avx2", "fma", "f16c", "avx512f", "avx512_bf16", "av
 
 func (m machine) processor(f *found) {
 	text, err := m.read("proc/cpuinfo")
-	info := fields(text, ":")
-	f.add("model", info["model name"], err)
-	f.add("processors", fmt.Sprintf("%d in the list, %d for this process, GOMAXPROCS %d", strings.Count(text, "processor\t"), runtime.NumCPU(), runtime.GOMAXPROCS(0)), nil)
-	f.add("cores", fmt.Sprintf("%s a socket, %s threads a socket", info["cpu cores"], info["siblings"]), nil)
-	f.add("microcode", info["microcode"], nil)
+	info := parseFields(text, ":")
+	f.addItem("model", info["model name"], err)
+	f.addItem("processors", fmt.Sprintf("%d in the list, %d for this process, GOMAXPROCS %d", strings.Count(text, "processor\t"), runtime.NumCPU(), runtime.GOMAXPROCS(0)), nil)
+	f.addItem("cores", fmt.Sprintf("%s a socket, %s threads a socket", info["cpu cores"], info["siblings"]), nil)
+	f.addItem("microcode", info["microcode"], nil)
 	has := strings.Fields(info["flags"])
-	f.add("instruction sets", strings.Join(slices.DeleteFunc(slices.Clone(instructions), func(s string) bool { return !slices.Contains(has, s) }), " "), err)
+	f.addItem("instruction sets", strings.Join(slices.DeleteFunc(slices.Clone(instructions), func(s string) bool { return !slices.Contains(has, s) }), " "), err)
 	if slices.Contains(has, "hypervisor") {
-		f.add("virtual machine", "yes", nil)
+		f.addItem("virtual machine", "yes", nil)
 	}
 	for _, dir := range m.glob("sys/devices/system/cpu/cpu0/cache/index*") {
 		level, _ := m.read(dir + "/level")
 		kind, _ := m.read(dir + "/type")
 		size, err := m.read(dir + "/size")
-		f.add("cache L"+level+" "+strings.ToLower(kind), size, err)
+		f.addItem("cache L"+level+" "+strings.ToLower(kind), size, err)
 	}
 	backend, err := cpu.New(cpu.Config{})
 	if err != nil {
-		f.add("kernels", "", err)
+		f.addItem("kernels", "", err)
 		return
 	}
 	defer backend.Close()
-	f.add("kernels", fmt.Sprintf("%s, %d threads", backend.Name(), backend.Threads()), nil)
+	f.addItem("kernels", fmt.Sprintf("%s, %d threads", backend.Name(), backend.Threads()), nil)
 }
 
 // glob lists paths below the root.
@@ -84,18 +84,18 @@ func (m machine) glob(pattern string) (paths []string) {
 
 func (m machine) memory(f *found) {
 	text, err := m.read("proc/meminfo")
-	info := fields(text, ":")
+	info := parseFields(text, ":")
 	for _, name := range []string{"MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "HugePages_Total"} {
-		f.add(name, info[name], err)
+		f.addItem(name, info[name], err)
 	}
-	m.file(f, "transparent huge pages", "sys/kernel/mm/transparent_hugepage/enabled")
-	m.file(f, "overcommit", "proc/sys/vm/overcommit_memory")
+	m.addFile(f, "transparent huge pages", "sys/kernel/mm/transparent_hugepage/enabled")
+	m.addFile(f, "overcommit", "proc/sys/vm/overcommit_memory")
 	for _, dir := range m.glob("sys/devices/system/node/node[0-9]*") {
 		list, err := m.read(dir + "/cpulist")
 		total, _ := m.read(dir + "/meminfo")
 		_, total, _ = strings.Cut(total, "MemTotal:")
 		total, _, _ = strings.Cut(total, "\n")
-		f.add("NUMA "+filepath.Base(dir), "processors "+list+", memory "+strings.TrimSpace(total), err)
+		f.addItem("NUMA "+filepath.Base(dir), "processors "+list+", memory "+strings.TrimSpace(total), err)
 	}
 }
 
@@ -105,20 +105,20 @@ func (m machine) limits(f *found) {
 	for _, name := range []string{"Max open files", "Max locked memory", "Max processes", "Max address space", "Max core file size"} {
 		_, rest, _ := strings.Cut(text, name)
 		rest, _, _ = strings.Cut(rest, "\n")
-		f.add(strings.ToLower(name[4:]), strings.Join(strings.Fields(rest), " "), err)
+		f.addItem(strings.ToLower(name[4:]), strings.Join(strings.Fields(rest), " "), err)
 	}
 	text, err = m.read("proc/self/cgroup")
-	f.add("control group", text, err)
+	f.addItem("control group", text, err)
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) == 3 {
-			m.group(f, parts[1], parts[2])
+			m.addGroupLimits(f, parts[1], parts[2])
 		}
 	}
 }
 
-// group adds the limits of a control group and of those above it; in a container the upper part of its path may be missing.
-func (m machine) group(f *found, controllers, path string) {
+// addGroupLimits adds the limits of a control group and of those above it; in a container the upper part of its path may be missing.
+func (m machine) addGroupLimits(f *found, controllers, path string) {
 	mounts, files := []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}, []string{"memory.max", "memory.high", "cpu.max", "cpuset.cpus.effective", "pids.max"}
 	if controllers != "" {
 		mounts, files = []string{"sys/fs/cgroup/" + controllers}, []string{"memory.limit_in_bytes", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpuset.cpus", "pids.max"}
@@ -127,7 +127,7 @@ func (m machine) group(f *found, controllers, path string) {
 		for _, mount := range mounts {
 			for _, name := range files {
 				if text, err := m.read(filepath.Join(mount, path, name)); err == nil && text != "max" && text != "" {
-					f.add(filepath.Join(path, name), text, nil)
+					f.addItem(filepath.Join(path, name), text, nil)
 				}
 			}
 		}
@@ -139,19 +139,19 @@ func (m machine) group(f *found, controllers, path string) {
 
 func (m machine) system(f *found) {
 	text, err := m.read("etc/os-release")
-	f.add("distribution", strings.Trim(fields(text, "=")["PRETTY_NAME"], `"`), err)
+	f.addItem("distribution", strings.Trim(parseFields(text, "=")["PRETTY_NAME"], `"`), err)
 	var name unix.Utsname
 	err = unix.Uname(&name)
-	f.add("kernel", unix.ByteSliceToString(name.Release[:])+" "+unix.ByteSliceToString(name.Version[:]), err)
-	f.add("container", m.container(), nil)
-	f.add("user", fmt.Sprintf("uid %d, gid %d", os.Getuid(), os.Getgid()), nil)
+	f.addItem("kernel", unix.ByteSliceToString(name.Release[:])+" "+unix.ByteSliceToString(name.Version[:]), err)
+	f.addItem("container", m.containerEvidence(), nil)
+	f.addItem("user", fmt.Sprintf("uid %d, gid %d", os.Getuid(), os.Getgid()), nil)
 	var disk unix.Statfs_t
 	err = unix.Statfs("/dev/shm", &disk)
-	f.add("/dev/shm", fmt.Sprintf("%d MiB free of %d", int64(disk.Bavail)*disk.Bsize>>20, int64(disk.Blocks)*disk.Bsize>>20), err)
+	f.addItem("/dev/shm", fmt.Sprintf("%d MiB free of %d", int64(disk.Bavail)*disk.Bsize>>20, int64(disk.Blocks)*disk.Bsize>>20), err)
 }
 
-// container says what tells that this is one.
-func (m machine) container() string {
+// containerEvidence says what tells that this is one.
+func (m machine) containerEvidence() string {
 	for path, kind := range map[string]string{".dockerenv": "Docker", "run/.containerenv": "Podman", "var/run/secrets/kubernetes.io": "Kubernetes"} {
 		if _, err := os.Stat(filepath.Join(m.root, path)); err == nil {
 			return kind
@@ -191,27 +191,27 @@ func (m machine) libraries(f *found) {
 		if files == nil {
 			err = errors.New("not found in the usual places")
 		}
-		f.add(name, strings.Join(files, " "), err)
+		f.addItem(name, strings.Join(files, " "), err)
 	}
 }
 
-func gpus(f *found) {
+func collectGPUs(f *found) {
 	library, err := nvml.Open()
 	if err != nil {
-		f.add("driver", "", err)
+		f.addItem("driver", "", err)
 		return
 	}
 	defer library.Close()
-	f.add("driver", library.Driver(), nil)
+	f.addItem("driver", library.Driver(), nil)
 	list, err := library.GPUs()
 	if err != nil || len(list) == 0 {
-		f.add("GPUs", "none", err)
+		f.addItem("GPUs", "none", err)
 	}
 	for _, g := range list {
 		memory, err := library.Memory(g)
-		f.add(fmt.Sprintf("GPU %d", g.Index), fmt.Sprintf("%s, %s, bus %s, %d MiB free of %d", g.Name, g.UUID, g.BusID, memory.Free>>20, memory.Total>>20), err)
+		f.addItem(fmt.Sprintf("GPU %d", g.Index), fmt.Sprintf("%s, %s, bus %s, %d MiB free of %d", g.Name, g.UUID, g.BusID, memory.Free>>20, memory.Total>>20), err)
 		if holders, err := library.Holders(g); err == nil && len(holders) > 0 {
-			f.add(fmt.Sprintf("GPU %d is used by", g.Index), fmt.Sprint(holders), nil)
+			f.addItem(fmt.Sprintf("GPU %d is used by", g.Index), fmt.Sprint(holders), nil)
 		}
 	}
 }

@@ -31,11 +31,11 @@ type probe struct {
 // found gathers what a probe finds out.
 type found struct{ items []Item }
 
-// add is an item of a value, or of why there is none.
-func (f *found) add(name, value string, err error) {
-	item := Item{Name: name, Value: hide(value)}
+// addItem is an item of a value, or of why there is none.
+func (f *found) addItem(name, value string, err error) {
+	item := Item{Name: name, Value: hideSecrets(value)}
 	if err != nil {
-		item = Item{Name: name, Error: hide(err.Error())}
+		item = Item{Name: name, Error: hideSecrets(err.Error())}
 	}
 	f.items = append(f.items, item)
 }
@@ -43,12 +43,12 @@ func (f *found) add(name, value string, err error) {
 // probeLimit is what one probe may take: a driver that hangs must not keep the others from being told.
 const probeLimit = 10 * time.Second
 
-// collect runs the probes, one by one. One that fails, panics or takes too long says so in its section, and the others go on.
-func collect(probes []probe, limit time.Duration) []Section {
+// runProbes runs the probes, one by one. One that fails, panics or takes too long says so in its section, and the others go on.
+func runProbes(probes []probe, limit time.Duration) []Section {
 	var sections []Section
 	for _, p := range probes {
 		done := make(chan []Item, 1)
-		go func() { done <- p.guarded() }() // ends with the probe, or with the process
+		go func() { done <- p.runGuarded() }() // ends with the probe, or with the process
 		select {
 		case items := <-done:
 			sections = append(sections, Section{p.title, items})
@@ -59,11 +59,11 @@ func collect(probes []probe, limit time.Duration) []Section {
 	return sections
 }
 
-func (p *probe) guarded() (items []Item) {
+func (p *probe) runGuarded() (items []Item) {
 	f := &found{}
 	defer func() {
 		if fault := recover(); fault != nil {
-			f.add("all", "", fmt.Errorf("the probe failed: %v", fault))
+			f.addItem("all", "", fmt.Errorf("the probe failed: %v", fault))
 		}
 		items = f.items
 	}()
@@ -71,8 +71,8 @@ func (p *probe) guarded() (items []Item) {
 	return nil
 }
 
-// text is the report as people read it.
-func text(sections []Section) string {
+// formatSections is the report as people read it.
+func formatSections(sections []Section) string {
 	var b strings.Builder
 	for i, s := range sections {
 		if i > 0 {
@@ -106,20 +106,20 @@ var (
 
 const hidden = "***"
 
-// hide takes out of a text what URLs hold besides the place: user, password and values of the query; and what looks like a key.
-func hide(s string) string {
+// hideSecrets takes out of a text what URLs hold besides the place: user, password and values of the query; and what looks like a key.
+func hideSecrets(s string) string {
 	s = inURL.ReplaceAllString(s, "${1}"+hidden+"@")
 	s = inQuery.ReplaceAllString(s, "${1}"+hidden)
 	return asHeader.ReplaceAllString(s, "${1}"+hidden)
 }
 
-// variable is a variable's value as it may be shown.
-func variable(name, value string) string {
+// shownVariable is a variable's value as it may be shown.
+func shownVariable(name, value string) string {
 	if secretName.MatchString(name) && !fileName.MatchString(name) && value != "" {
 		return hidden
 	}
 	if at := strings.LastIndex(value, "@"); at >= 0 && strings.HasSuffix(strings.ToLower(name), "_proxy") {
 		return scheme.FindString(value) + hidden + value[at:]
 	}
-	return hide(value)
+	return hideSecrets(value)
 }

@@ -40,8 +40,8 @@ func (c *calibration) close() {
 	}
 }
 
-// peaks is quantize.Smoothing's Peaks.
-func (c *calibration) peaks(ctx context.Context) (map[string][]float32, error) {
+// measurePeaks is quantize.Smoothing's Peaks.
+func (c *calibration) measurePeaks(ctx context.Context) (map[string][]float32, error) {
 	info, err := c.file.Stat()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *calibration) peaks(ctx context.Context) (map[string][]float32, error) {
 	}
 	defer seen.Close()
 	err = calibrate.Lines(c.file, c.file.Name(), func(place string, l calibrate.Line) error {
-		ids, err := c.tokens(ctx, l)
+		ids, err := c.promptTokens(ctx, l)
 		if err != nil {
 			return fmt.Errorf("%s: %w", place, err)
 		}
@@ -81,8 +81,8 @@ func (c *calibration) peaks(ctx context.Context) (map[string][]float32, error) {
 	return peaks, err
 }
 
-// tokens are those of a prompt, as the server makes them of it.
-func (c *calibration) tokens(ctx context.Context, l calibrate.Line) ([]engine.TokenID, error) {
+// promptTokens are those of a prompt, as the server makes them of it.
+func (c *calibration) promptTokens(ctx context.Context, l calibrate.Line) ([]engine.TokenID, error) {
 	if l.Tokens != nil {
 		return l.Tokens, nil
 	}

@@ -111,39 +111,39 @@ func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), er
 	if err != nil {
 		cache = "" // hashes are not kept
 	}
-	c, err := inspect.Compare(command.Context(), models[0], models[1], catalog.New(cache), hashing())
+	c, err := inspect.Compare(command.Context(), models[0], models[1], catalog.New(cache), newHashProgress())
 	if err != nil {
 		return nil, nil, modelError(err)
 	}
 	return c, func(w io.Writer) { writeComparison(w, c) }, nil
 }
 
-// hashing shows on a terminal how much is read.
-func hashing() func(done, total int64) {
+// newHashProgress shows on a terminal how much is read.
+func newHashProgress() func(done, total int64) {
 	if bar := cli.Bar("hashing"); bar != nil {
 		return bar
 	}
 	return func(int64, int64) {}
 }
 
-// stored says how many tensors there are, in how many files, and of which types.
-func stored(tensors, files int, bytes int64, byType map[string]int64) string {
+// formatStored says how many tensors there are, in how many files, and of which types.
+func formatStored(tensors, files int, bytes int64, byType map[string]int64) string {
 	in := "1 file"
 	if files != 1 {
 		in = fmt.Sprintf("%d files", files)
 	}
 	var types []string
 	for _, name := range slices.Sorted(maps.Keys(byType)) {
-		types = append(types, name+" "+amount(byType[name]))
+		types = append(types, name+" "+formatBytes(byType[name]))
 	}
-	return fmt.Sprintf("%d tensors in %s, %s: %s", tensors, in, amount(bytes), strings.Join(types, ", "))
+	return fmt.Sprintf("%d tensors in %s, %s: %s", tensors, in, formatBytes(bytes), strings.Join(types, ", "))
 }
 
 func writeCheckpoint(w io.Writer, m *inspect.Checkpoint) {
-	fmt.Fprintf(w, "%s\n%s, %s\n\n", m.Path, m.Architecture, stored(len(m.Tensors), m.Files, m.Bytes, m.Types))
+	fmt.Fprintf(w, "%s\n%s, %s\n\n", m.Path, m.Architecture, formatStored(len(m.Tensors), m.Files, m.Bytes, m.Types))
 	rows := []string{"TENSORS\tTYPE\tSHAPE\tNUMBER\tBYTES"}
 	for _, a := range inspect.Group(m.Tensors) {
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s", a.Names, a.Type, a.Shape, a.Count, formatBytes(a.Bytes)))
 	}
 	cli.Table(w, rows...)
 	if m.Refused != "" {
@@ -154,37 +154,37 @@ func writeCheckpoint(w io.Writer, m *inspect.Checkpoint) {
 	rows = []string{"CHUNK\tTENSORS\tBYTES\tON A DEVICE"}
 	for from := 0; from < len(m.Chunks); {
 		c, to := m.Chunks[from], from+1
-		for to < len(m.Chunks) && alike(m.Chunks[to], c) {
+		for to < len(m.Chunks) && chunksAlike(m.Chunks[to], c) {
 			to++
 		}
 		name, each := c.Name, ""
 		if to > from+1 {
 			name, each = c.Name+" to "+m.Chunks[to-1].Name, " each"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%d%s\t%s%s\t%s%s", name, c.Tensors, each, amount(c.Bytes), each, amount(c.DeviceBytes), each))
+		rows = append(rows, fmt.Sprintf("%s\t%d%s\t%s%s\t%s%s", name, c.Tensors, each, formatBytes(c.Bytes), each, formatBytes(c.DeviceBytes), each))
 		from = to
 	}
-	cli.Table(w, append(rows, fmt.Sprintf("all\t%d\t%s\t%s", len(m.Tensors), amount(m.Bytes), amount(m.DeviceBytes)))...)
+	cli.Table(w, append(rows, fmt.Sprintf("all\t%d\t%s\t%s", len(m.Tensors), formatBytes(m.Bytes), formatBytes(m.DeviceBytes)))...)
 }
 
-// alike says whether two chunks differ in their names alone.
-func alike(a, b inspect.Chunk) bool {
+// chunksAlike says whether two chunks differ in their names alone.
+func chunksAlike(a, b inspect.Chunk) bool {
 	a.Name = b.Name
 	return a == b
 }
 
 func writeComparison(w io.Writer, c *inspect.Comparison) {
-	rows := []string{"\tA\tB", fmt.Sprintf("tensors\t%d\t%d", c.A.Tensors, c.B.Tensors), fmt.Sprintf("bytes\t%s\t%s", amount(c.A.Bytes), amount(c.B.Bytes)),
+	rows := []string{"\tA\tB", fmt.Sprintf("tensors\t%d\t%d", c.A.Tensors, c.B.Tensors), fmt.Sprintf("bytes\t%s\t%s", formatBytes(c.A.Bytes), formatBytes(c.B.Bytes)),
 		fmt.Sprintf("shared tensors\t%d\t%d", c.A.SharedTensors, c.B.SharedTensors),
-		fmt.Sprintf("shared bytes\t%s\t%s", amount(c.A.SharedBytes), amount(c.B.SharedBytes)),
+		fmt.Sprintf("shared bytes\t%s\t%s", formatBytes(c.A.SharedBytes), formatBytes(c.B.SharedBytes)),
 		fmt.Sprintf("share\t%.1f %%\t%.1f %%", 100*c.A.Share, 100*c.B.Share)}
 	if d := c.Device; d != nil {
-		rows = append(rows, fmt.Sprintf("on a device\t%s\t%s", amount(d.A), amount(d.B)))
+		rows = append(rows, fmt.Sprintf("on a device\t%s\t%s", formatBytes(d.A), formatBytes(d.B)))
 	}
 	fmt.Fprintf(w, "A  %s\nB  %s\n\n", c.A.Path, c.B.Path)
 	cli.Table(w, rows...)
 	if d := c.Device; d != nil {
-		fmt.Fprintf(w, "\nTogether they take %s, %.2f times what A takes; loading B beside A loads %s.\n", amount(d.Together), float64(d.Together)/float64(d.A), amount(d.Load))
+		fmt.Fprintf(w, "\nTogether they take %s, %.2f times what A takes; loading B beside A loads %s.\n", formatBytes(d.Together), float64(d.Together)/float64(d.A), formatBytes(d.Load))
 		fmt.Fprintf(w, "%d of B's %d chunks are A's", d.Shared, d.Chunks)
 		if len(d.Differ) > 0 {
 			fmt.Fprintf(w, ", all but %s", strings.Join(d.Differ, ", "))
@@ -208,14 +208,14 @@ func writeComparison(w io.Writer, c *inspect.Comparison) {
 			}
 		}
 		for _, a := range inspect.Group(tensors) {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s\t%s", a.Names, a.Type, a.Shape, a.Count, amount(a.Bytes), where.text))
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%v\t%d\t%s\t%s", a.Names, a.Type, a.Shape, a.Count, formatBytes(a.Bytes), where.text))
 		}
 	}
 	cli.Table(w, rows...)
 }
 
-// amount is a number of bytes in the largest unit that leaves a digit before the point.
-func amount(n int64) string {
+// formatBytes is a number of bytes in the largest unit that leaves a digit before the point.
+func formatBytes(n int64) string {
 	for _, unit := range []struct {
 		bytes int64
 		name  string

@@ -23,11 +23,11 @@ func openNetwork(file string) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &network{n, decoders(n)}, nil
+	return &network{n, outputDecoders(n)}, nil
 }
 
-// decoders are those that read the outputs of a network that takes pictures.
-func decoders(n *inspect.Network) []string {
+// outputDecoders are those that read the outputs of a network that takes pictures.
+func outputDecoders(n *inspect.Network) []string {
 	if n.Refused != "" || len(n.Inputs) != 1 || len(n.Inputs[0].Shape) != 4 {
 		return nil
 	}
@@ -55,14 +55,14 @@ func writeNetwork(w io.Writer, n *network) {
 	if n.Producer != "" {
 		by = " by " + n.Producer
 	}
-	fmt.Fprintf(w, "%s\nONNX opset %d%s, %s\n\n", n.Path, n.Opset, by, stored(len(n.Tensors), n.Files, n.Bytes, n.Types))
+	fmt.Fprintf(w, "%s\nONNX opset %d%s, %s\n\n", n.Path, n.Opset, by, formatStored(len(n.Tensors), n.Files, n.Bytes, n.Types))
 	rows := []string{"INPUT\tTYPE\tSHAPE"}
 	for _, p := range n.Inputs {
-		rows = append(rows, port(p))
+		rows = append(rows, formatPort(p))
 	}
 	rows = append(rows, "", "OUTPUT\tTYPE\tSHAPE")
 	for _, p := range n.Outputs {
-		rows = append(rows, port(p))
+		rows = append(rows, formatPort(p))
 	}
 	rows = append(rows, "", "OPERATION\tNODES")
 	for _, o := range n.Operations {
@@ -91,8 +91,8 @@ func writeNetwork(w io.Writer, n *network) {
 	}
 }
 
-// port is an input or output in a row of a table; dimensions of any size by their names, or as a question mark.
-func port(p inspect.Port) string {
+// formatPort is an input or output in a row of a table; dimensions of any size by their names, or as a question mark.
+func formatPort(p inspect.Port) string {
 	if p.Shape == nil {
 		return fmt.Sprintf("%s\t%s\t?", p.Name, p.Type)
 	}

@@ -22,7 +22,7 @@ func TestShowSuggestsADecoder(t *testing.T) {
 		"what cannot be served":  {inspect.Network{Refused: "no", Inputs: []inspect.Port{port("FP32", 1, 3, 416, 416)}, Outputs: []inspect.Port{port("FP32", 1, 3549, 85)}}, ""},
 		"a classifier's classes": {inspect.Network{Inputs: []inspect.Port{port("FP32", 1, 3, 224, 224)}, Outputs: []inspect.Port{port("FP32", 1, 1000)}}, ""},
 	} {
-		if got := strings.Join(decoders(&c.network), " "); got != c.want {
+		if got := strings.Join(outputDecoders(&c.network), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -81,7 +81,7 @@ func quantizeModel(command *cobra.Command, from, to, prompts string, options qua
 		}
 		defer c.close()
 		options.Smoothing.Peaks = func(ctx context.Context) (map[string][]float32, error) {
-			peaks, err := c.peaks(ctx)
+			peaks, err := c.measurePeaks(ctx)
 			how = "; " + c.String()
 			return peaks, err
 		}
@@ -98,6 +98,6 @@ func quantizeModel(command *cobra.Command, from, to, prompts string, options qua
 	if err != nil {
 		return modelError(err)
 	}
-	_, err = fmt.Fprintf(command.OutOrStdout(), "%s: %d matrices in int8, %s of tensors, which were %s%s\n", to, done.Matrices, amount(done.After), amount(done.Before), how)
+	_, err = fmt.Fprintf(command.OutOrStdout(), "%s: %d matrices in int8, %s of tensors, which were %s%s\n", to, done.Matrices, formatBytes(done.After), formatBytes(done.Before), how)
 	return err
 }

@@ -45,7 +45,7 @@ func runBatches(s settings.Settings, name string, log *zap.Logger) error {
 	if cfg.BatchDir == "" {
 		return cli.UsageError("give --batch-dir DIR, where files and batches are kept")
 	}
-	claimed, err := claim(placesOfBatches(cfg))
+	claimed, err := claimPlaces(placesOfBatches(cfg))
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func Group(cfg *config.Config, socket *os.File, log *zap.Logger) *supervise.Grou
 		g.Executors = append(g.Executors, executorChild(cfg, device, i))
 	}
 	for _, c := range slices.Concat(g.Others, g.Optional, g.Frontends, g.Executors) {
-		c.Log, c.Permanent, c.Silence, c.Slow = log, permanent, cfg.HangTimeout, slow
+		c.Log, c.Permanent, c.Silence, c.Slow = log, isPermanentExit, cfg.HangTimeout, isSlowExit
 	}
 	return g
 }
@@ -97,19 +97,19 @@ func batchesChild(cfg *config.Config) *supervise.Child {
 func LinesChild(cfg *config.Config, name string, args []string, log *zap.Logger) *supervise.Child {
 	return &supervise.Child{
 		Name: name, Args: append([]string{name}, args...), Env: childEnv(cfg, config.Lines), Grace: grace,
-		Log: log, Silence: cfg.HangTimeout, Slow: slow,
-		Permanent: func(code int, first bool) bool { return code == 0 || permanent(code, first) },
+		Log: log, Silence: cfg.HangTimeout, Slow: isSlowExit,
+		Permanent: func(code int, first bool) bool { return code == 0 || isPermanentExit(code, first) },
 	}
 }
 
-// permanent tells exit codes that a restart would only repeat: those that a process gives on purpose, never
+// isPermanentExit tells exit codes that a restart would only repeat: those that a process gives on purpose, never
 // that of a crash. A device or memory that was there for an earlier process may come back.
-func permanent(code int, first bool) bool {
-	return code == cli.ExitUsage || code == cli.ExitConfig || slow(code) && code != cli.ExitLost && first
+func isPermanentExit(code int, first bool) bool {
+	return code == cli.ExitUsage || code == cli.ExitConfig || isSlowExit(code) && code != cli.ExitLost && first
 }
 
-// slow tells exit codes of processes that miss their device or its memory.
-func slow(code int) bool {
+// isSlowExit tells exit codes of processes that miss their device or its memory.
+func isSlowExit(code int) bool {
 	return code == cli.ExitLost || code == cli.ExitDevice || code == cli.ExitMemory
 }
 

@@ -36,7 +36,7 @@ func TestPermanent(t *testing.T) {
 		cli.ExitFailure: {false, false}, cli.ExitUsage: {true, true}, cli.ExitConfig: {true, true},
 		cli.ExitDevice: {true, false}, cli.ExitMemory: {true, false}, cli.ExitLost: {false, false},
 	} {
-		if got := [2]bool{permanent(code, true), permanent(code, false)}; got != want {
+		if got := [2]bool{isPermanentExit(code, true), isPermanentExit(code, false)}; got != want {
 			t.Errorf("exit code %d: permanent at first and later %v, want %v", code, got, want)
 		}
 	}
@@ -47,11 +47,11 @@ func TestPermanent(t *testing.T) {
 func TestFinalCodes(t *testing.T) {
 	const goRuntime, rustRuntime, signals = 2, 101, 128
 	for code := range 256 {
-		final := permanent(code, true) || permanent(code, false)
+		final := isPermanentExit(code, true) || isPermanentExit(code, false)
 		if final && (code <= goRuntime || code == rustRuntime || code >= signals) {
 			t.Errorf("exit code %d is final, and may come from a runtime", code)
 		}
-		if meant := code == cli.ExitUsage || code == cli.ExitConfig; meant && !permanent(code, false) {
+		if meant := code == cli.ExitUsage || code == cli.ExitConfig; meant && !isPermanentExit(code, false) {
 			t.Errorf("exit code %d, which a process gives on purpose, is not final", code)
 		}
 	}

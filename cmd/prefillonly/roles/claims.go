@@ -63,8 +63,8 @@ func placesOfBatches(cfg *config.Config) []place {
 // claims are what this process has claimed, until they are closed.
 type claims []io.Closer
 
-// claim claims places for this process, unless its supervisor has. It refuses those that another process has.
-func claim(list []place) (c claims, err error) {
+// claimPlaces claims places for this process, unless its supervisor has. It refuses those that another process has.
+func claimPlaces(list []place) (c claims, err error) {
 	if os.Getenv(claimedEnv) != "" {
 		return nil, nil
 	}

@@ -22,13 +22,13 @@ const downloadingEvery = 5 * time.Second
 // Prepare makes the models ready for this process, as modellist.Prepare does, and downloads those of the hub that are not
 // here, without their weights if the process only reads and writes texts.
 func Prepare(ctx context.Context, cfg *config.Config, texts bool, log *zap.Logger) (failed []error, remove func(), err error) {
-	return modellist.Prepare(cfg, downloaded(ctx, texts, log))
+	return modellist.Prepare(cfg, newHubFetch(ctx, texts, log))
 }
 
 // PrepareAll makes the models ready for all processes of a server: a killed one cannot remove its own directory. It refuses directories
 // that another server has. A signal ends a download.
 func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove func(), err error) {
-	claimed, err := claim(placesOfServer(cfg))
+	claimed, err := claimPlaces(placesOfServer(cfg))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,9 +45,9 @@ func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove fun
 	}, nil
 }
 
-// downloaded fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write
+// newHubFetch fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write
 // text. People see it by a bar on a terminal, or by lines of the log.
-func downloaded(ctx context.Context, texts bool, log *zap.Logger) modeldir.Fetch {
+func newHubFetch(ctx context.Context, texts bool, log *zap.Logger) modeldir.Fetch {
 	return modeldir.Downloaded(ctx, texts, func(model string) func(done, total int64) {
 		bar, told := cli.Bar("downloading "+model), time.Time{}
 		return func(done, total int64) {

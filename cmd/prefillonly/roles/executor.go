@@ -44,7 +44,7 @@ func runExecutor(s settings.Settings, openRunner Opener, name string, lines bool
 	if err := NameGPUs(cfg, false, log); err != nil {
 		return err
 	}
-	peer, err := dial(cfg, wire.RoleExecutor, log)
+	peer, err := dialScheduler(cfg, wire.RoleExecutor, log)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func runFrontend(s settings.Settings, name string, log *zap.Logger) error {
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
-	models := served(cfg)
+	models := servedModels(cfg)
 	if err := openOnly(models); err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
@@ -68,7 +68,7 @@ func runFrontend(s settings.Settings, name string, log *zap.Logger) error {
 	if err != nil {
 		return err
 	}
-	peer, err := dial(cfg, wire.RoleFrontend, log)
+	peer, err := dialScheduler(cfg, wire.RoleFrontend, log)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func runFrontend(s settings.Settings, name string, log *zap.Logger) error {
 	defer tensors.Close()
 	var f *frontend.Frontend
 	pool := client.New(client.Config{
-		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { pulse(f.State()) }, Inputs: tensors, Outputs: tensors,
+		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: func() { sendPulse(f.State()) }, Inputs: tensors, Outputs: tensors,
 	}, peer, log)
 	if f, err = frontend.New(frontendConfig(cfg, keys, tracer, name), models, pool, log); err != nil {
 		return cli.Exit(cli.ExitConfig, err)
@@ -138,7 +138,7 @@ func serveFrontend(ctx context.Context, s settings.Settings, f *frontend.Fronten
 func resetModels(s settings.Settings, f *frontend.Frontend, log *zap.Logger) {
 	next, _, _, err := s.Reread(s.Config)
 	if err == nil {
-		err = f.SetModels(served(next))
+		err = f.SetModels(servedModels(next))
 	}
 	if err != nil {
 		log.Error("the models are left as they are", zap.Error(err))
@@ -158,8 +158,8 @@ func metricsSockets(cfg *config.Config, name string) (own string, all []string) 
 	return filepath.Join(cfg.RuntimeDir, name+".sock"), all
 }
 
-// pulse tells the supervisor how a frontend is.
-func pulse(healthy, ready bool) {
+// sendPulse tells the supervisor how a frontend is.
+func sendPulse(healthy, ready bool) {
 	switch {
 	case ready && healthy:
 		supervise.Say(supervise.Ready)

@@ -63,8 +63,8 @@ func mqOptions(cfg *config.Config, role wire.Role, log *zap.Logger) (mq.Options,
 	return o, nil
 }
 
-// dial connects a frontend or executor to the scheduler.
-func dial(cfg *config.Config, role wire.Role, log *zap.Logger) (*mq.Peer, error) {
+// dialScheduler connects a frontend or executor to the scheduler.
+func dialScheduler(cfg *config.Config, role wire.Role, log *zap.Logger) (*mq.Peer, error) {
 	if cfg.Endpoint == "" {
 		return nil, cli.Exit(cli.ExitConfig, fmt.Errorf("no --scheduler-endpoint is given; `prefillonly serve` starts all processes and needs none"))
 	}

@@ -38,11 +38,11 @@ func ServeLines(cfg *config.Config, name string, log *zap.Logger, work func(cont
 		return err
 	}
 	defer remove()
-	models := served(cfg)
+	models := servedModels(cfg)
 	if err := openOnly(models); err != nil {
 		return cli.Exit(cli.ExitConfig, err)
 	}
-	peer, err := dial(cfg, wire.RoleFrontend, log)
+	peer, err := dialScheduler(cfg, wire.RoleFrontend, log)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	if cfg.CurveKeyFile == "" && strings.HasPrefix(cfg.Endpoint, "tcp://") {
 		log.Warn("every user of this machine who reaches the endpoint can read the prompts and forge answers", zap.String("endpoint", cfg.Endpoint))
 	}
-	claimed, err := claim(placesOfScheduler(cfg))
+	claimed, err := claimPlaces(placesOfScheduler(cfg))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 	}
 	server.OnTick(sayAlive)
 	if cfg.KVEvents.Enabled {
-		events, err := publisher(&cfg.KVEvents, log)
+		events, err := openPublisher(&cfg.KVEvents, log)
 		if err != nil {
 			return cli.Exit(cli.ExitConfig, err)
 		}
@@ -80,9 +80,9 @@ func publisherOptions(k *config.KVEvents) mq.PublisherOptions {
 	return o
 }
 
-// publisher opens the endpoints of --kv-events-config, and warns of those that other hosts may reach: nothing is
+// openPublisher opens the endpoints of --kv-events-config, and warns of those that other hosts may reach: nothing is
 // encrypted there, and no key of the API counts.
-func publisher(k *config.KVEvents, log *zap.Logger) (*mq.Publisher, error) {
+func openPublisher(k *config.KVEvents, log *zap.Logger) (*mq.Publisher, error) {
 	o := publisherOptions(k)
 	p, err := mq.NewPublisher(o)
 	if err != nil {

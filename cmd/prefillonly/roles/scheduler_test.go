@@ -29,7 +29,7 @@ func TestKVEventsStayOnThisMachine(t *testing.T) {
 		"tcp://*:" + freePort(t): true, "ipc://" + t.TempDir() + "/e": false, "tcp://127.0.0.1:" + freePort(t): false,
 	} {
 		core, logs := observer.New(zap.WarnLevel)
-		p, err := publisher(&config.KVEvents{Enabled: true, Endpoint: endpoint, BufferSteps: 1, HWM: 1}, zap.New(core))
+		p, err := openPublisher(&config.KVEvents{Enabled: true, Endpoint: endpoint, BufferSteps: 1, HWM: 1}, zap.New(core))
 		if err != nil {
 			t.Fatal(err)
 		}

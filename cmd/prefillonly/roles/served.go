@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
-// served are the models as a frontend serves them.
-func served(cfg *config.Config) (list []registry.Model) {
+// servedModels are the models as a frontend serves them.
+func servedModels(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
 		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}

@@ -33,7 +33,7 @@ func openTexts(dir, template string) (*modelTexts, error) {
 	if t.Tokenizer, err = tokenizer.Open(dir); err != nil {
 		return nil, err
 	}
-	return &modelTexts{completion.Text{Tokenizer: t.Tokenizer, Template: t, Grammars: t.Tokenizer}, specials{t.Tokenizer, ranks(t.TokenizerInfo())}, t.Close}, nil
+	return &modelTexts{completion.Text{Tokenizer: t.Tokenizer, Template: t, Grammars: t.Tokenizer}, specials{t.Tokenizer, hasRerankRoles(t.TokenizerInfo())}, t.Close}, nil
 }
 
 // specials adapts the tokenizer's special tokens to scoring.
@@ -45,8 +45,8 @@ type specials struct {
 // Templated implements scoring.Specials.
 func (s specials) Templated() bool { return s.templated }
 
-// ranks says whether a tokenizer's template knows the roles of a reranker's messages.
-func ranks(info map[string]json.RawMessage) bool {
+// hasRerankRoles says whether a tokenizer's template knows the roles of a reranker's messages.
+func hasRerankRoles(info map[string]json.RawMessage) bool {
 	var template string
 	if json.Unmarshal(info["chat_template"], &template) != nil {
 		return false

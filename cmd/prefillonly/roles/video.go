@@ -60,7 +60,7 @@ func videoPath(cfg *config.Config) string { return filepath.Join(cfg.RuntimeDir,
 
 func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 	cfg := s.Config
-	claimed, err := claim(placesOfVideo(cfg))
+	claimed, err := claimPlaces(placesOfVideo(cfg))
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 	if !hasVideo(cfg) {
 		log.Warn("no model has a decoder, which says what its outputs mean: streams wait until the configuration gives them one")
 	}
-	peer, err := dial(cfg, wire.RoleFrontend, log)
+	peer, err := dialScheduler(cfg, wire.RoleFrontend, log)
 	if err != nil {
 		return err
 	}

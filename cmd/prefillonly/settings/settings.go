@@ -58,7 +58,7 @@ func Configured(command *cobra.Command, roles config.Role, run func(cfg *config.
 func Reconfigured(command *cobra.Command, roles config.Role, run func(s Settings, log *zap.Logger) error) *cobra.Command {
 	AddTo(command, roles)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		reload := reloads() // before anything is read
+		reload := reloadSignals() // before anything is read
 		cfg, err := Load(command, args)
 		if err != nil {
 			return cli.ConfigError(err)
@@ -83,8 +83,8 @@ func Reconfigured(command *cobra.Command, roles config.Role, run func(s Settings
 	return command
 }
 
-// reloads tells of SIGHUP, unless the process was started to ignore it (nohup).
-func reloads() <-chan os.Signal {
+// reloadSignals tells of SIGHUP, unless the process was started to ignore it (nohup).
+func reloadSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(c, syscall.SIGHUP)

@@ -39,12 +39,12 @@ type span struct {
 // line is one of the screen.
 type line []span
 
-func text(format string, args ...any) line { return line{{fmt.Sprintf(format, args...), plain}} }
+func newTextLine(format string, args ...any) line { return line{{fmt.Sprintf(format, args...), plain}} }
 
-// lines draws a picture for a screen of that many columns and rows; 0 rows: as many as it takes.
-func (p *picture) lines(columns, rows int) []line {
+// drawLines draws a picture for a screen of that many columns and rows; 0 rows: as many as it takes.
+func (p *picture) drawLines(columns, rows int) []line {
 	all := []line{p.title()}
-	for _, part := range wrap(clean(cmp.Or(p.trouble, p.reason)), columns) {
+	for _, part := range wrap(cleanText(cmp.Or(p.trouble, p.reason)), columns) {
 		all = append(all, line{{part, bad}})
 	}
 	if p.view != nil {
@@ -61,13 +61,13 @@ func (p *picture) lines(columns, rows int) []line {
 		all = append(all[:rows-1], line{{fmt.Sprintf("%d more lines; a higher screen shows them", more), faint}})
 	}
 	for i := range all {
-		all[i] = cut(all[i], columns)
+		all[i] = cutLine(all[i], columns)
 	}
 	return all
 }
 
 func (p *picture) title() line {
-	l := line{{"prefillonly top", heading}, {"  " + clean(p.server) + "  ", plain}}
+	l := line{{"prefillonly top", heading}, {"  " + cleanText(p.server) + "  ", plain}}
 	switch {
 	case p.view == nil:
 		return l
@@ -78,9 +78,9 @@ func (p *picture) title() line {
 	default:
 		l = append(l, span{"not healthy", bad})
 	}
-	over := "last " + brief(p.view.Span)
+	over := "last " + formatBrief(p.view.Span)
 	if p.view.Whole {
-		over = "since start, " + brief(p.view.Span)
+		over = "since start, " + formatBrief(p.view.Span)
 	}
 	return append(l, span{"  " + p.view.At.Format(time.TimeOnly) + "  " + over, faint})
 }
@@ -94,16 +94,16 @@ func (p *picture) pool() []line {
 		prompt, computed, generated = prompt+m.Prompt, computed+m.Computed, generated+m.Generated
 		running, waiting, passes = running+m.Running, waiting+m.Waiting, passes+m.Passes
 	}
-	lost := span{fmt.Sprintf("  executors lost %s", short(v.ExecutorsLost)), plain}
+	lost := span{fmt.Sprintf("  executors lost %s", formatShort(v.ExecutorsLost)), plain}
 	if v.ExecutorsLost > 0 {
 		lost.look = bad
 	}
 	return []line{
-		text("requests/s  answered %-7s failed %-7s refused %-7s connections %s", short(v.Answered), short(v.Failed), short(v.Refused), short(v.Connections)),
-		text("jobs        running  %-7s waiting %-6s open    %s", short(running), short(waiting), short(v.OpenJobs)),
-		append(text("passes/s    run      %-7s paused %-7s nested  %-7s", short(passes), short(v.Preempted), short(v.Nested)), lost),
-		text("tokens/s    prompt   %-7s computed %-5s generated %s", short(prompt), short(computed), short(generated)),
-		text("weights     used     %-7s of %s", bytes(v.WeightBytes), bytes(v.WeightLimit)),
+		newTextLine("requests/s  answered %-7s failed %-7s refused %-7s connections %s", formatShort(v.Answered), formatShort(v.Failed), formatShort(v.Refused), formatShort(v.Connections)),
+		newTextLine("jobs        running  %-7s waiting %-6s open    %s", formatShort(running), formatShort(waiting), formatShort(v.OpenJobs)),
+		append(newTextLine("passes/s    run      %-7s paused %-7s nested  %-7s", formatShort(passes), formatShort(v.Preempted), formatShort(v.Nested)), lost),
+		newTextLine("tokens/s    prompt   %-7s computed %-5s generated %s", formatShort(prompt), formatShort(computed), formatShort(generated)),
+		newTextLine("weights     used     %-7s of %s", formatBytes(v.WeightBytes), formatBytes(v.WeightLimit)),
 	}
 }
 
@@ -116,26 +116,26 @@ type column struct {
 
 var modelColumns = []column{
 	{"STATE", -8, func(m *gauges.Model) string { return m.State }},
-	{"RUN", 4, func(m *gauges.Model) string { return short(m.Running) }},
-	{"WAIT", 5, func(m *gauges.Model) string { return short(m.Waiting) }},
-	{"REQ/S", 6, func(m *gauges.Model) string { return short(m.Answered) }},
-	{"P50", 6, func(m *gauges.Model) string { return seconds(m.Latency.Quantile(.5)) }},
-	{"P99", 6, func(m *gauges.Model) string { return seconds(m.Latency.Quantile(.99)) }},
-	{"QUEUE99", 7, func(m *gauges.Model) string { return seconds(m.Queue.Quantile(.99)) }},
-	{"HIT", 4, func(m *gauges.Model) string { return share(m.Hit, m.Queried) }},
-	{"CACHE", 5, func(m *gauges.Model) string { return share(m.CacheUsed, 1) }},
+	{"RUN", 4, func(m *gauges.Model) string { return formatShort(m.Running) }},
+	{"WAIT", 5, func(m *gauges.Model) string { return formatShort(m.Waiting) }},
+	{"REQ/S", 6, func(m *gauges.Model) string { return formatShort(m.Answered) }},
+	{"P50", 6, func(m *gauges.Model) string { return formatSeconds(m.Latency.Quantile(.5)) }},
+	{"P99", 6, func(m *gauges.Model) string { return formatSeconds(m.Latency.Quantile(.99)) }},
+	{"QUEUE99", 7, func(m *gauges.Model) string { return formatSeconds(m.Queue.Quantile(.99)) }},
+	{"HIT", 4, func(m *gauges.Model) string { return formatShare(m.Hit, m.Queried) }},
+	{"CACHE", 5, func(m *gauges.Model) string { return formatShare(m.CacheUsed, 1) }},
 	// from here on for wider screens
-	{"EXEC", 4, func(m *gauges.Model) string { return short(m.Executors) }},
-	{"WEIGHTS", 8, func(m *gauges.Model) string { return bytes(m.WeightBytes) }},
-	{"TTFT99", 6, func(m *gauges.Model) string { return seconds(m.FirstToken.Quantile(.99)) }},
-	{"PROMPT/S", 8, func(m *gauges.Model) string { return short(m.Prompt) }},
-	{"COMP/S", 7, func(m *gauges.Model) string { return short(m.Computed) }},
-	{"GEN/S", 6, func(m *gauges.Model) string { return short(m.Generated) }},
-	{"PASS/S", 6, func(m *gauges.Model) string { return short(m.Passes) }},
-	{"PER PASS", 8, func(m *gauges.Model) string { return short(m.Pass.Mean()) }},
-	{"HOST", 4, func(m *gauges.Model) string { return share(m.HostHit, m.HostQueried) }},
-	{"FRAMES/S", 8, func(m *gauges.Model) string { return short(m.Frames) }},
-	{"LATE/S", 6, func(m *gauges.Model) string { return short(m.LateFrames) }},
+	{"EXEC", 4, func(m *gauges.Model) string { return formatShort(m.Executors) }},
+	{"WEIGHTS", 8, func(m *gauges.Model) string { return formatBytes(m.WeightBytes) }},
+	{"TTFT99", 6, func(m *gauges.Model) string { return formatSeconds(m.FirstToken.Quantile(.99)) }},
+	{"PROMPT/S", 8, func(m *gauges.Model) string { return formatShort(m.Prompt) }},
+	{"COMP/S", 7, func(m *gauges.Model) string { return formatShort(m.Computed) }},
+	{"GEN/S", 6, func(m *gauges.Model) string { return formatShort(m.Generated) }},
+	{"PASS/S", 6, func(m *gauges.Model) string { return formatShort(m.Passes) }},
+	{"PER PASS", 8, func(m *gauges.Model) string { return formatShort(m.Pass.Mean()) }},
+	{"HOST", 4, func(m *gauges.Model) string { return formatShare(m.HostHit, m.HostQueried) }},
+	{"FRAMES/S", 8, func(m *gauges.Model) string { return formatShort(m.Frames) }},
+	{"LATE/S", 6, func(m *gauges.Model) string { return formatShort(m.LateFrames) }},
 }
 
 // nameWidth is what names of models have at least.
@@ -145,23 +145,23 @@ const nameWidth = 18
 func (p *picture) models(columns int) []line {
 	longest, width, shown := nameWidth, 0, 0
 	for i := range p.view.Models {
-		longest = max(longest, width1(clean(p.view.Models[i].Name)))
+		longest = max(longest, textWidth(cleanText(p.view.Models[i].Name)))
 	}
 	for shown < len(modelColumns) && nameWidth+width+1+abs(modelColumns[shown].width) <= columns {
 		width += 1 + abs(modelColumns[shown].width)
 		shown++
 	}
 	name := min(longest, max(nameWidth, columns-width))
-	head := pad("MODEL", -name)
+	head := padText("MODEL", -name)
 	for _, c := range modelColumns[:shown] {
-		head += " " + pad(c.title, c.width)
+		head += " " + padText(c.title, c.width)
 	}
 	all := []line{{{head, heading}}}
 	for i := range p.view.Models {
 		m := &p.view.Models[i]
-		row := line{{pad(clean(m.Name), -name), plain}}
+		row := line{{padText(cleanText(m.Name), -name), plain}}
 		for _, c := range modelColumns[:shown] {
-			s := span{" " + pad(clean(c.value(m)), c.width), plain}
+			s := span{" " + padText(cleanText(c.value(m)), c.width), plain}
 			if c.title == "STATE" && m.State == "failed" {
 				s.look = bad
 			}
@@ -178,22 +178,22 @@ func (p *picture) gpus() []line {
 		g := &p.view.GPUs[i]
 		memory := "-"
 		if g.Used >= 0 && g.Free >= 0 {
-			memory = bytes(g.Used*(1<<20)) + " of " + bytes((g.Used+g.Free)*(1<<20))
+			memory = formatBytes(g.Used*(1<<20)) + " of " + formatBytes((g.Used+g.Free)*(1<<20))
 		}
-		all = append(all, text("%s %s %5s %18s %6s %6s", pad(clean(g.Executor), -12), pad(clean(g.Name), -22), known(g.Use, "%"), memory, known(g.Temperature, " C"), known(g.Power, " W")))
+		all = append(all, newTextLine("%s %s %5s %18s %6s %6s", padText(cleanText(g.Executor), -12), padText(cleanText(g.Name), -22), formatKnown(g.Use, "%"), memory, formatKnown(g.Temperature, " C"), formatKnown(g.Power, " W")))
 	}
 	return all
 }
 
-func known(v float64, unit string) string {
+func formatKnown(v float64, unit string) string {
 	if v < 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f%s", v, unit)
 }
 
-// short is a number in at most six columns.
-func short(v float64) string {
+// formatShort is a number in at most six columns.
+func formatShort(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "-"
@@ -213,8 +213,8 @@ func short(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// seconds is a time in at most six columns.
-func seconds(v float64) string {
+// formatSeconds is a time in at most six columns.
+func formatSeconds(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "-"
@@ -228,15 +228,15 @@ func seconds(v float64) string {
 	return fmt.Sprintf("%.0fs", v)
 }
 
-func share(part, whole float64) string {
+func formatShare(part, whole float64) string {
 	if whole <= 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f%%", 100*part/whole)
 }
 
-// bytes is an amount of memory in at most eight columns.
-func bytes(v float64) string {
+// formatBytes is an amount of memory in at most eight columns.
+func formatBytes(v float64) string {
 	unit := 0
 	for v >= 1000 && unit < 4 {
 		v, unit = v/1024, unit+1
@@ -244,8 +244,8 @@ func bytes(v float64) string {
 	return fmt.Sprintf("%.3g %s", v, [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit])
 }
 
-// brief is a duration in its two largest units.
-func brief(d time.Duration) string {
+// formatBrief is a duration in its two largest units.
+func formatBrief(d time.Duration) string {
 	d = max(d, 0)
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())

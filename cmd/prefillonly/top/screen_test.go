@@ -71,8 +71,8 @@ func metrics(t *testing.T, at time.Time, done int) *gauges.Sample {
 
 func drawn(p *picture, columns, rows int, colour bool) string {
 	var b strings.Builder
-	for _, l := range p.lines(columns, rows) {
-		b.WriteString(l.print(colour) + "\n")
+	for _, l := range p.drawLines(columns, rows) {
+		b.WriteString(l.formatSpans(colour) + "\n")
 	}
 	return b.String()
 }
@@ -82,13 +82,13 @@ func TestScreens(t *testing.T) {
 	first := metrics(t, noon, 40_000)
 	second := metrics(t, noon.Add(2*time.Second), 41_000)
 	fine := picture{server: "http://localhost:8000"}
-	fine.take(nil, &reading{sample: first, healthy: true})
+	fine.takeReading(nil, &reading{sample: first, healthy: true})
 	start := fine
-	fine.take(first, &reading{sample: second, healthy: true})
+	fine.takeReading(first, &reading{sample: second, healthy: true})
 	sick := picture{server: "http://localhost:8000"}
-	sick.take(first, &reading{sample: second, reason: "the scheduler is silent for 12s"})
+	sick.takeReading(first, &reading{sample: second, reason: "the scheduler is silent for 12s"})
 	gone := fine
-	gone.take(second, &reading{err: errors.New("nothing listens at http://localhost:8000: start a server with `prefillonly serve`, or give another address")})
+	gone.takeReading(second, &reading{err: errors.New("nothing listens at http://localhost:8000: start a server with `prefillonly serve`, or give another address")})
 	for name, c := range map[string]struct {
 		p             *picture
 		columns, rows int
@@ -108,8 +108,8 @@ func TestScreens(t *testing.T) {
 		if err != nil || got != string(want) {
 			t.Errorf("%s: %v; drawn is\n%s", name, err, got)
 		}
-		for n, l := range c.p.lines(c.columns, c.rows) {
-			if w := width1(l.print(false)); w > c.columns || n >= c.rows {
+		for n, l := range c.p.drawLines(c.columns, c.rows) {
+			if w := textWidth(l.formatSpans(false)); w > c.columns || n >= c.rows {
 				t.Errorf("%s: line %d has %d columns", name, n+1, w)
 			}
 		}
@@ -126,17 +126,17 @@ func TestForeignText(t *testing.T) {
 
 func TestColumns(t *testing.T) {
 	for text, want := range map[string]string{"abc": "abc  ", "abcdef": "abcd~", "模型名": "模型~", "é": "é    ", "": "     "} {
-		if got := pad(text, -5); got != want || width1(got) != 5 {
+		if got := padText(text, -5); got != want || textWidth(got) != 5 {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
 	for value, want := range map[float64]string{0: "0", 3.14159: "3.14", 12.345: "12.3", 1234.5: "1234", 99949: "99949", 123456: "123k", 2.5e6: "2.5M", 1e12: "1e+12"} {
-		if got := short(value); got != want {
+		if got := formatShort(value); got != want {
 			t.Errorf("%v becomes %s, want %s", value, got, want)
 		}
 	}
 	for value, want := range map[float64]string{0: "0.0ms", .00951: "9.5ms", .25: "250ms", 1.25: "1.2s", 500: "500s"} {
-		if got := seconds(value); got != want {
+		if got := formatSeconds(value); got != want {
 			t.Errorf("%v s becomes %s, want %s", value, got, want)
 		}
 	}

@@ -43,18 +43,18 @@ func newServer(base, key string) *server {
 // read asks for health and metrics.
 func (s *server) read(ctx context.Context) (r reading) {
 	var health struct{ Reason string }
-	text, status, err := s.get(ctx, "/health")
+	text, status, err := s.getPath(ctx, "/health")
 	if err != nil {
-		return reading{err: s.explain(err)}
+		return reading{err: s.explainError(err)}
 	}
 	r.healthy = status == http.StatusOK
 	if json.Unmarshal([]byte(text), &health) == nil {
 		r.reason = health.Reason
 	}
-	text, status, err = s.get(ctx, "/metrics")
+	text, status, err = s.getPath(ctx, "/metrics")
 	switch {
 	case err != nil:
-		r.err = s.explain(err)
+		r.err = s.explainError(err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		r.err = errors.New("the server asks for an API key: name a file with it by --api-key-file, or set PREFILLONLY_API_KEY")
 	case status != http.StatusOK:
@@ -65,7 +65,7 @@ func (s *server) read(ctx context.Context) (r reading) {
 	return r
 }
 
-func (s *server) get(ctx context.Context, path string) (text string, status int, err error) {
+func (s *server) getPath(ctx context.Context, path string) (text string, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path, nil)
 	if err != nil {
 		return "", 0, err
@@ -86,8 +86,8 @@ func (s *server) get(ctx context.Context, path string) (text string, status int,
 	return string(body), response.StatusCode, err
 }
 
-// explain says what to do about a server that does not answer.
-func (s *server) explain(err error) error {
+// explainError says what to do about a server that does not answer.
+func (s *server) explainError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens at %s: start a server with `prefillonly serve`, or give another address: prefillonly top http://HOST:PORT", s.base)

@@ -37,8 +37,8 @@ func openTerminal() (*terminal, error) {
 	return &terminal{file: file}, nil
 }
 
-// control runs a call on the descriptor, which stays without blocking.
-func (t *terminal) control(call func(fd int) error) error {
+// controlDescriptor runs a call on the descriptor, which stays without blocking.
+func (t *terminal) controlDescriptor(call func(fd int) error) error {
 	raw, err := t.file.SyscallConn()
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (t *terminal) control(call func(fd int) error) error {
 
 // enter shows the alternate screen, and has keys told at once and without an echo. Signals of keys stay.
 func (t *terminal) enter() error {
-	err := t.control(func(fd int) error {
+	err := t.controlDescriptor(func(fd int) error {
 		mode, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (t *terminal) enter() error {
 	if err != nil {
 		return fmt.Errorf("the terminal's mode: %w", err)
 	}
-	return t.write(enterScreen)
+	return t.writeText(enterScreen)
 }
 
 // leave puts everything back as it was, as far as the terminal lets it.
@@ -76,13 +76,13 @@ func (t *terminal) leave() {
 	if t.saved == nil {
 		return
 	}
-	_ = t.write(leaveScreen)
-	_ = t.control(func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, t.saved) })
+	_ = t.writeText(leaveScreen)
+	_ = t.controlDescriptor(func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, t.saved) })
 	t.saved = nil
 }
 
-// write fails when the terminal has not taken all in time; what is half there the next screen overwrites.
-func (t *terminal) write(text string) error {
+// writeText fails when the terminal has not taken all in time; what is half there the next screen overwrites.
+func (t *terminal) writeText(text string) error {
 	if err := t.file.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (t *terminal) write(text string) error {
 // size is that of the screen; 80 by 24 where the terminal does not tell.
 func (t *terminal) size() (columns, rows int) {
 	columns, rows = 80, 24
-	_ = t.control(func(fd int) error {
+	_ = t.controlDescriptor(func(fd int) error {
 		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		if err == nil && size.Col > 0 && size.Row > 0 {
 			columns, rows = int(size.Col), int(size.Row)
@@ -103,16 +103,16 @@ func (t *terminal) size() (columns, rows int) {
 	return columns, rows
 }
 
-// show draws lines over what was there.
-func (t *terminal) show(lines []line, colour bool) error {
+// showLines draws lines over what was there.
+func (t *terminal) showLines(lines []line, colour bool) error {
 	var b strings.Builder
 	b.WriteString("\x1b[H")
 	for i, l := range lines {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(l.print(colour) + "\x1b[K")
+		b.WriteString(l.formatSpans(colour) + "\x1b[K")
 	}
 	b.WriteString("\x1b[J")
-	return t.write(b.String())
+	return t.writeText(b.String())
 }

@@ -95,20 +95,20 @@ func snapshot(ctx context.Context, out io.Writer, s *server) error {
 	p := picture{server: s.base}
 	r := s.read(ctx)
 	if r.err != nil {
-		return errors.New(clean(r.err.Error())) // it may have words of a stranger
+		return errors.New(cleanText(r.err.Error())) // it may have words of a stranger
 	}
-	p.take(nil, &r)
-	for _, l := range p.lines(snapshotWidth, 0) {
-		if _, err := fmt.Fprintln(out, l.print(false)); err != nil {
+	p.takeReading(nil, &r)
+	for _, l := range p.drawLines(snapshotWidth, 0) {
+		if _, err := fmt.Fprintln(out, l.formatSpans(false)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take makes the picture of a reading, and of the sample before it. Of one that failed it tells why, and keeps what was
+// takeReading makes the picture of a reading, and of the sample before it. Of one that failed it tells why, and keeps what was
 // known before.
-func (p *picture) take(before *gauges.Sample, r *reading) {
+func (p *picture) takeReading(before *gauges.Sample, r *reading) {
 	p.trouble = ""
 	if r.err != nil {
 		p.trouble = r.err.Error()
@@ -135,7 +135,7 @@ func watch(ctx context.Context, s *server, every time.Duration) error {
 		ended <- struct{}{}
 	}()
 	go func() { // ends when the terminal is closed
-		t.keys(ctx, keys)
+		t.sendKeys(ctx, keys)
 		ended <- struct{}{}
 	}()
 	err = w.run(readings, keys, signals)
@@ -167,8 +167,8 @@ func (s *server) poll(ctx context.Context, every time.Duration, out chan<- readi
 	}
 }
 
-// keys sends what is typed; the channel is closed when the terminal is gone.
-func (t *terminal) keys(ctx context.Context, out chan<- byte) {
+// sendKeys sends what is typed; the channel is closed when the terminal is gone.
+func (t *terminal) sendKeys(ctx context.Context, out chan<- byte) {
 	defer close(out)
 	for buffer := make([]byte, 1); ; {
 		n, err := t.file.Read(buffer)
@@ -200,7 +200,7 @@ func (w *watcher) run(readings <-chan reading, keys <-chan byte, signals <-chan 
 		w.draw()
 		select {
 		case r := <-readings:
-			w.take(w.last, &r)
+			w.takeReading(w.last, &r)
 			if r.sample != nil {
 				w.last = r.sample
 			}
@@ -215,15 +215,15 @@ func (w *watcher) run(readings <-chan reading, keys <-chan byte, signals <-chan 
 				}
 			}
 		case sig := <-signals:
-			if w.signalled(sig) {
+			if w.handleSignal(sig) {
 				return nil
 			}
 		}
 	}
 }
 
-// signalled does what a signal asks for, and says whether that is to end.
-func (w *watcher) signalled(sig os.Signal) (end bool) {
+// handleSignal does what a signal asks for, and says whether that is to end.
+func (w *watcher) handleSignal(sig os.Signal) (end bool) {
 	switch sig {
 	case syscall.SIGTSTP:
 		w.leave()
@@ -241,6 +241,6 @@ func (w *watcher) signalled(sig os.Signal) (end bool) {
 func (w *watcher) draw() {
 	if w.saved != nil {
 		columns, rows := w.size()
-		_ = w.show(w.lines(columns, rows), w.colour)
+		_ = w.showLines(w.drawLines(columns, rows), w.colour)
 	}
 }

@@ -106,11 +106,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return ignoreCancelled(ctx, err)
 	}
-	rate, err := d.declare(ctx, base)
+	rate, err := d.declareStream(ctx, base)
 	if err != nil {
 		return ignoreCancelled(ctx, err)
 	}
-	if err := d.start(program, "run", "--server", base, "--stream", "street", "--source", d.clip, "--loop", "--rate", strconv.Itoa(rate)); err != nil {
+	if err := d.startChild(program, "run", "--server", base, "--stream", "street", "--source", d.clip, "--loop", "--rate", strconv.Itoa(rate)); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "The page is at %s/video. Ctrl-C ends the demo.\n", base)
@@ -159,13 +159,13 @@ func (d *demo) serve(ctx context.Context) (base string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = d.start(own, "serve", "--config", config, "--port", strconv.Itoa(d.port), "--log-level", "warn", "--access-log=false", "--drain-timeout", "1s", "--runtime-dir", filepath.Join(d.dir, "run"))
+	err = d.startChild(own, "serve", "--config", config, "--port", strconv.Itoa(d.port), "--log-level", "warn", "--access-log=false", "--drain-timeout", "1s", "--runtime-dir", filepath.Join(d.dir, "run"))
 	if err != nil {
 		return "", err
 	}
 	base = "http://127.0.0.1:" + strconv.Itoa(d.port)
 	for {
-		if err := d.ask(ctx, http.MethodGet, base+"/ready", ""); err == nil {
+		if err := d.sendRequest(ctx, http.MethodGet, base+"/ready", ""); err == nil {
 			return base, nil
 		}
 		if err := d.wait(ctx, 100*time.Millisecond); err != nil {
@@ -174,13 +174,13 @@ func (d *demo) serve(ctx context.Context) (base string, err error) {
 	}
 }
 
-// declare adds the camera's stream, with as many frames in a second as the server takes from a slow or busy machine. A 503 is asked
+// declareStream adds the camera's stream, with as many frames in a second as the server takes from a slow or busy machine. A 503 is asked
 // again when its Retry-After has passed: the server's processes come one by one.
-func (d *demo) declare(ctx context.Context, base string) (rate int, err error) {
+func (d *demo) declareStream(ctx context.Context, base string) (rate int, err error) {
 	giveUp := time.Now().Add(startPatience)
 	for rate = clipRate; ; {
 		body := fmt.Sprintf(`{"name":"street","model":"detector","source":"camera","score":0.5,"deadline_ms":2000,"method":%q,"rate":%d}`, d.method, rate)
-		err = d.ask(ctx, http.MethodPost, base+"/v1/video/streams", body)
+		err = d.sendRequest(ctx, http.MethodPost, base+"/v1/video/streams", body)
 		var refused *refusal
 		switch {
 		case !errors.As(err, &refused):
@@ -222,7 +222,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.said }
 
-func (d *demo) ask(ctx context.Context, method, url, body string) error {
+func (d *demo) sendRequest(ctx context.Context, method, url, body string) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
 	if err != nil {
 		return err
@@ -243,8 +243,8 @@ func (d *demo) ask(ctx context.Context, method, url, body string) error {
 	return nil
 }
 
-// start starts a child in a process group of its own, which Ctrl-C does not reach; it ends with this process, however that ends.
-func (d *demo) start(program string, args ...string) error {
+// startChild starts a child in a process group of its own, which Ctrl-C does not reach; it ends with this process, however that ends.
+func (d *demo) startChild(program string, args ...string) error {
 	c := exec.Command(program, args...)
 	c.Stderr, c.ExtraFiles = os.Stderr, []*os.File{d.lock}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

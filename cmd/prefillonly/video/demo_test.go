@@ -20,12 +20,12 @@ func TestDeclareWaitsForProcess(t *testing.T) {
 	}))
 	defer server.Close()
 	d := demo{out: io.Discard, ended: make(chan error)}
-	if rate, err := d.declare(t.Context(), server.URL); rate != clipRate || err != nil || asked != 2 {
+	if rate, err := d.declareStream(t.Context(), server.URL); rate != clipRate || err != nil || asked != 2 {
 		t.Errorf("rate %d, error %v after %d requests, want %d frames a second after 2", rate, err, asked, clipRate)
 	}
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer gone.Close()
-	if _, err := d.declare(t.Context(), gone.URL); err == nil {
+	if _, err := d.declareStream(t.Context(), gone.URL); err == nil {
 		t.Error("a 503 without Retry-After was no error")
 	}
 }

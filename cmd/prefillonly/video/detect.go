@@ -71,7 +71,7 @@ Decoders:
 }
 
 func (f *detectFlags) run(command *cobra.Command, model string, pictures []string) error {
-	file, o, err := f.options(model)
+	file, o, err := f.detectorOptions(model)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (f *detectFlags) run(command *cobra.Command, model string, pictures []strin
 	}
 	var failed error
 	for _, picture := range pictures {
-		if err := f.one(command.OutOrStdout(), detector, file, picture); err != nil {
+		if err := f.detectPicture(command.OutOrStdout(), detector, file, picture); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", picture, err)) // the others are looked at all the same
 		}
 		if bar != nil {
@@ -105,8 +105,8 @@ func (f *detectFlags) run(command *cobra.Command, model string, pictures []strin
 	return failed
 }
 
-// options are those of a file, or of a model's entry.
-func (f *detectFlags) options(model string) (file string, o detect.Options, err error) {
+// detectorOptions are those of a file, or of a model's entry.
+func (f *detectFlags) detectorOptions(model string) (file string, o detect.Options, err error) {
 	file = model
 	entry := config.Model{}
 	if f.config != "" {
@@ -184,8 +184,8 @@ type foundArea struct {
 	Share float64 `json:"share"` // of the picture
 }
 
-// one looks at one picture.
-func (f *detectFlags) one(out io.Writer, detector *detect.Detector, model, picture string) error {
+// detectPicture looks at one picture.
+func (f *detectFlags) detectPicture(out io.Writer, detector *detect.Detector, model, picture string) error {
 	data, err := os.ReadFile(picture)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (f *detectFlags) one(out io.Writer, detector *detect.Detector, model, pictu
 		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(picture), filepath.Ext(picture))
-	text, err := json.MarshalIndent(describe(&r, filepath.Base(model), picture, p), "", "  ")
+	text, err := json.MarshalIndent(describeResult(&r, filepath.Base(model), picture, p), "", "  ")
 	if err != nil {
 		return err
 	}
@@ -208,13 +208,13 @@ func (f *detectFlags) one(out io.Writer, detector *detect.Detector, model, pictu
 		return err
 	}
 	drawn := filepath.Join(f.out, name+".found.jpg")
-	fmt.Fprintf(out, "%s: %s\n", drawn, summary(&r))
+	fmt.Fprintf(out, "%s: %s\n", drawn, summarizeResult(&r))
 	return cli.WriteFile(drawn, func(w *os.File) error {
 		return jpeg.Encode(w, vision.Draw(pixels, &r), &jpeg.Options{Quality: 92})
 	})
 }
 
-func describe(r *vision.Result, model, picture string, p *images.Picture) found {
+func describeResult(r *vision.Result, model, picture string, p *images.Picture) found {
 	all := found{Model: model, Picture: picture, Width: p.Width, Height: p.Height, Detections: []foundBox{}}
 	for _, d := range r.Detections {
 		all.Detections = append(all.Detections, foundBox{[4]float32{d.Box.X0, d.Box.Y0, d.Box.X1, d.Box.Y1}, d.Class, d.Label, d.Score})
@@ -230,8 +230,8 @@ func describe(r *vision.Result, model, picture string, p *images.Picture) found 
 	return all
 }
 
-// summary is what was found in a few words.
-func summary(r *vision.Result) string {
+// summarizeResult is what was found in a few words.
+func summarizeResult(r *vision.Result) string {
 	if r.Mask != nil {
 		var parts []string
 		for class, share := range r.Mask.Shares() {

@@ -89,14 +89,14 @@ A method that is named alone is run with several settings; or say which, as dds:
 }
 
 func (f *evalFlags) run(command *cobra.Command) error {
-	networks, err := f.networks()
+	networks, err := f.parseNetworks()
 	if err != nil {
 		return cli.UsageError("--link: %w", err)
 	}
 	if err := f.check(); err != nil {
 		return err
 	}
-	cost, err := f.cost()
+	cost, err := f.costResource()
 	if err != nil {
 		return err
 	}
@@ -120,12 +120,12 @@ func (f *evalFlags) run(command *cobra.Command) error {
 	}
 	e := evaluation{evalFlags: f, codec: codec, backend: backend, networks: networks, rules: video.Published(float32(f.found), float32(f.largest)), say: progressOf()}
 	for _, name := range f.clips {
-		if err := e.clip(name); err != nil {
-			return errors.Join(err, e.write())
+		if err := e.evaluateClip(name); err != nil {
+			return errors.Join(err, e.writeResults())
 		}
 	}
 	e.say("", 0, 0)
-	return errors.Join(e.write(), video.Draw(e.rows, cost, f.out), video.Compare(command.OutOrStdout(), e.rows, cost, f.against))
+	return errors.Join(e.writeResults(), video.Draw(e.rows, cost, f.out), video.Compare(command.OutOrStdout(), e.rows, cost, f.against))
 }
 
 // check says which network a method lacks, and which part of a clip there is not.
@@ -149,8 +149,8 @@ func (f *evalFlags) check() error {
 	return nil
 }
 
-// cost is the resource that results are compared by.
-func (f *evalFlags) cost() (video.Resource, error) {
+// costResource is the resource that results are compared by.
+func (f *evalFlags) costResource() (video.Resource, error) {
 	i := slices.IndexFunc(video.Resources, func(r video.Resource) bool { return r.Name == f.resource })
 	switch {
 	case i < 0:
@@ -161,8 +161,8 @@ func (f *evalFlags) cost() (video.Resource, error) {
 	return video.Resources[i], nil
 }
 
-// networks are the links that methods are run over.
-func (f *evalFlags) networks() (all []video.Network, err error) {
+// parseNetworks are the links that methods are run over.
+func (f *evalFlags) parseNetworks() (all []video.Network, err error) {
 	if len(f.links) == 0 {
 		n := video.Unlimited()
 		n.RTT = f.rtt
@@ -199,8 +199,8 @@ func progressOf() func(what string, done, of int) {
 	}
 }
 
-// write writes what is there so far.
-func (e *evaluation) write() error {
+// writeResults writes what is there so far.
+func (e *evaluation) writeResults() error {
 	return cli.WriteFile(filepath.Join(e.out, "results.csv"), func(w *os.File) error { return video.Write(w, e.rows) })
 }
 
@@ -215,8 +215,8 @@ type evaluation struct {
 	rows     []video.Row
 }
 
-// clip runs all methods on one clip, or on each part of it.
-func (e *evaluation) clip(name string) error {
+// evaluateClip runs all methods on one clip, or on each part of it.
+func (e *evaluation) evaluateClip(name string) error {
 	clip, err := e.readClip(e.codec.ctx, name)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (e *evaluation) methodsOn(clip *emulate.Clip, tools emulate.Tools) error {
 		}
 		all = append(all, video.Usual(s, e.frames, float64(clip.Bytes)/float64(len(clip.Frames))*clip.Rate)...)
 	}
-	learned, err := e.learn(tools, clip, all)
+	learned, err := e.learnMethods(tools, clip, all)
 	if err != nil {
 		return err
 	}
@@ -280,15 +280,15 @@ func (e *evaluation) methodsOn(clip *emulate.Clip, tools emulate.Tools) error {
 			}
 			e.rows = append(e.rows, row)
 		}
-		if err := e.write(); err != nil {
+		if err := e.writeResults(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// learn profiles the clip for those methods that are profiled.
-func (e *evaluation) learn(tools emulate.Tools, clip *emulate.Clip, specifications []string) (learned methods.Learned, err error) {
+// learnMethods profiles the clip for those methods that are profiled.
+func (e *evaluation) learnMethods(tools emulate.Tools, clip *emulate.Clip, specifications []string) (learned methods.Learned, err error) {
 	asked := func(name string) bool {
 		return slices.ContainsFunc(specifications, func(s string) bool { return s == name || strings.HasPrefix(s, name+":") })
 	}

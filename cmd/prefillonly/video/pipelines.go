@@ -73,24 +73,24 @@ func (f *pipelinesFlags) run(command *cobra.Command) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
-	source := pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend, Video: f.video(command.Context(), backend), Drawn: f.drawn(command.Context(), backend)}
+	source := pipelines.Source{Data: f.data, Seed: f.seed, Backend: backend, Video: f.newVideoOpener(command.Context(), backend), Drawn: f.newDrawnTools(command.Context(), backend)}
 	if f.table != "" {
-		return f.record(source)
+		return f.recordTraining(source)
 	}
 	var rows []pipelines.Row
 	var findings []pipelines.Findings
 	for _, name := range f.pipelines {
-		more, found, err := study(name, source)
+		more, found, err := runStudy(name, source)
 		if err != nil {
-			return errors.Join(err, f.write(rows, findings))
+			return errors.Join(err, f.writeResults(rows, findings))
 		}
 		rows, findings = append(rows, more...), append(findings, found)
 	}
-	return errors.Join(f.write(rows, findings), pipelines.Draw(rows, f.out), pipelines.Print(command.OutOrStdout(), rows, pipelines.Compare(rows), findings))
+	return errors.Join(f.writeResults(rows, findings), pipelines.Draw(rows, f.out), pipelines.Print(command.OutOrStdout(), rows, pipelines.Compare(rows), findings))
 }
 
-// video opens clips of a pipeline, and what looks at them.
-func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(pipelines.Video) (*emulate.Clip, emulate.Tools, func(), error) {
+// newVideoOpener opens clips of a pipeline, and what looks at them.
+func (f *pipelinesFlags) newVideoOpener(ctx context.Context, backend *cpu.Backend) func(pipelines.Video) (*emulate.Clip, emulate.Tools, func(), error) {
 	return func(v pipelines.Video) (*emulate.Clip, emulate.Tools, func(), error) {
 		e := pipelinesEvaluation(backend)
 		e.from, e.seconds, e.found, e.classes = v.From, v.Seconds, v.Found, strings.Join(v.Classes, ",")
@@ -116,8 +116,8 @@ func (f *pipelinesFlags) video(ctx context.Context, backend *cpu.Backend) func(p
 	}
 }
 
-// drawn makes what encodes drawn frames, and looks at them by a network in a file.
-func (f *pipelinesFlags) drawn(ctx context.Context, backend *cpu.Backend) func(*emulate.Clip, string, string) (emulate.Tools, func(), error) {
+// newDrawnTools makes what encodes drawn frames, and looks at them by a network in a file.
+func (f *pipelinesFlags) newDrawnTools(ctx context.Context, backend *cpu.Backend) func(*emulate.Clip, string, string) (emulate.Tools, func(), error) {
 	return func(clip *emulate.Clip, network, decoder string) (emulate.Tools, func(), error) {
 		e := pipelinesEvaluation(backend)
 		return e.pipelineTools(ctx, clip, network, decoder, "")
@@ -151,8 +151,8 @@ func (e *evaluation) pipelineTools(ctx context.Context, clip *emulate.Clip, netw
 	return emulate.Tools{Codec: e.codec, Server: server, Gradient: server, Differ: motion.Differ, Clock: processorTime}, closeAll, nil
 }
 
-// study runs one pipeline.
-func study(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Findings, error) {
+// runStudy runs one pipeline.
+func runStudy(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Findings, error) {
 	s, err := pipelines.Open(name, source)
 	if err != nil {
 		return nil, pipelines.Findings{}, err
@@ -168,8 +168,8 @@ func study(name string, source pipelines.Source) ([]pipelines.Row, pipelines.Fin
 	return rows, found, err
 }
 
-// record writes what a policy is trained on.
-func (f *pipelinesFlags) record(source pipelines.Source) error {
+// recordTraining writes what a policy is trained on.
+func (f *pipelinesFlags) recordTraining(source pipelines.Source) error {
 	if len(f.pipelines) != 1 {
 		return cli.UsageError("--record: of one pipeline, which --pipelines names")
 	}
@@ -189,7 +189,7 @@ func (f *pipelinesFlags) record(source pipelines.Source) error {
 	return cli.WriteFile(filepath.Join(f.out, f.table), func(w *os.File) error { return table.Write(w) })
 }
 
-func (f *pipelinesFlags) write(rows []pipelines.Row, findings []pipelines.Findings) error {
+func (f *pipelinesFlags) writeResults(rows []pipelines.Row, findings []pipelines.Findings) error {
 	return errors.Join(
 		cli.WriteFile(filepath.Join(f.out, "results.csv"), func(w *os.File) error { return pipelines.Write(w, rows) }),
 		cli.WriteFile(filepath.Join(f.out, "gains.csv"), func(w *os.File) error { return pipelines.WriteGains(w, pipelines.Compare(rows)) }),

@@ -14,16 +14,16 @@ import (
 // AppendJSON appends c as JSON, in pieces if there is a spill.
 func (c *Completion) AppendJSON(b []byte, spill api.Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = c.Choices.Append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.append(b, spill) })
-	b = c.Metrics.append(c.Usage.Append(b))
+	b = c.Choices.Append(b, spill, func(b []byte, choice CompletionChoice) []byte { return choice.appendJSON(b, spill) })
+	b = c.Metrics.appendJSON(c.Usage.Append(b))
 	return append(b, '}')
 }
 
 // AppendJSON appends c as JSON, in pieces if there is a spill.
 func (c *Chat) AppendJSON(b []byte, spill api.Spill) []byte {
 	b = appendHead(b, c.ID, c.Object, c.Created, c.Model)
-	b = c.Choices.Append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.append(b, spill) })
-	b = c.Metrics.append(c.Usage.Append(b))
+	b = c.Choices.Append(b, spill, func(b []byte, choice ChatChoice) []byte { return choice.appendJSON(b, spill) })
+	b = c.Metrics.appendJSON(c.Usage.Append(b))
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
 	b = appendPromptLogprobs(b, c.PromptLogprobs, spill)
 	return append(b, '}')
@@ -49,10 +49,10 @@ func appendHead(b []byte, id, object string, created int64, model string) []byte
 	return append(b, `,"choices":`...)
 }
 
-func (c *CompletionChoice) append(b []byte, spill api.Spill) []byte {
+func (c *CompletionChoice) appendJSON(b []byte, spill api.Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	b = api.AppendString(append(b, `,"text":`...), c.Text)
-	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
+	b = c.Logprobs.appendJSON(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
 	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
 	b = appendIDs(b, `,"prompt_token_ids":`, c.PromptTokenIDs, spill)
@@ -60,21 +60,21 @@ func (c *CompletionChoice) append(b []byte, spill api.Spill) []byte {
 	return append(b, '}')
 }
 
-func (c *ChatChoice) append(b []byte, spill api.Spill) []byte {
+func (c *ChatChoice) appendJSON(b []byte, spill api.Spill) []byte {
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)
 	if c.Message != nil {
-		b = c.Message.append(append(b, `,"message":`...), false)
+		b = c.Message.appendJSON(append(b, `,"message":`...), false)
 	}
 	if c.Delta != nil {
-		b = c.Delta.append(append(b, `,"delta":`...), true)
+		b = c.Delta.appendJSON(append(b, `,"delta":`...), true)
 	}
-	b = c.Logprobs.append(append(b, `,"logprobs":`...), spill)
+	b = c.Logprobs.appendJSON(append(b, `,"logprobs":`...), spill)
 	b = appendFinish(b, c.FinishReason, c.StopReason)
 	b = appendIDs(b, `,"token_ids":`, c.TokenIDs, spill)
 	return append(b, '}')
 }
 
-func (m *ChatMessage) append(b []byte, event bool) []byte {
+func (m *ChatMessage) appendJSON(b []byte, event bool) []byte {
 	b = append(b, '{')
 	if m.Role != "" {
 		b = api.AppendString(append(b, `"role":`...), m.Role)
@@ -87,7 +87,7 @@ func (m *ChatMessage) append(b []byte, event bool) []byte {
 	}
 	for i := range m.ToolCalls {
 		b = append(b, [2]string{`,"tool_calls":[`, `,`}[min(i, 1)]...)
-		b = m.ToolCalls[i].append(b, event)
+		b = m.ToolCalls[i].appendJSON(b, event)
 	}
 	if len(m.ToolCalls) > 0 {
 		b = append(b, ']')
@@ -102,10 +102,10 @@ func appendFinish(b []byte, finish string, stop StopReason) []byte {
 	} else {
 		b = api.AppendString(b, finish)
 	}
-	return stop.append(append(b, `,"stop_reason":`...))
+	return stop.appendJSON(append(b, `,"stop_reason":`...))
 }
 
-func (r StopReason) append(b []byte) []byte {
+func (r StopReason) appendJSON(b []byte) []byte {
 	switch {
 	case r.Text != "":
 		return api.AppendString(b, r.Text)
@@ -115,7 +115,7 @@ func (r StopReason) append(b []byte) []byte {
 	return append(b, "null"...)
 }
 
-func (l *CompletionLogprobs) append(b []byte, spill api.Spill) []byte {
+func (l *CompletionLogprobs) appendJSON(b []byte, spill api.Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
@@ -129,11 +129,11 @@ func (l *CompletionLogprobs) append(b []byte, spill api.Spill) []byte {
 		return appendLogprob(b, *v)
 	})
 	b = api.AppendList(append(b, `,"tokens":`...), l.Tokens, spill, api.AppendString)
-	b = l.TopLogprobs.Append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.append(b) })
+	b = l.TopLogprobs.Append(append(b, `,"top_logprobs":`...), spill, func(b []byte, d TokenDict) []byte { return d.appendJSON(b) })
 	return append(b, '}')
 }
 
-func (d TokenDict) append(b []byte) []byte {
+func (d TokenDict) appendJSON(b []byte) []byte {
 	if d == nil {
 		return append(b, "null"...)
 	}
@@ -148,7 +148,7 @@ func (d TokenDict) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-func (l *ChatLogprobs) append(b []byte, spill api.Spill) []byte {
+func (l *ChatLogprobs) appendJSON(b []byte, spill api.Spill) []byte {
 	if l == nil {
 		return append(b, "null"...)
 	}
@@ -218,8 +218,8 @@ func appendLogprob(b []byte, v float32) []byte {
 	return strconv.AppendFloat(b, float64(v), 'g', -1, 32)
 }
 
-// append appends the times of a request; of nil nothing.
-func (m *Metrics) append(b []byte) []byte {
+// appendJSON appends the times of a request; of nil nothing.
+func (m *Metrics) appendJSON(b []byte) []byte {
 	if m == nil {
 		return b
 	}

@@ -148,7 +148,7 @@ func TestAppendLogprob(t *testing.T) {
 func TestAppendPromptLogprobs(t *testing.T) {
 	c := CompletionChoice{PromptLogprobs: api.List[PromptTokens]{Items: []PromptTokens{nil, {{ID: 7, Logprob: -1.5, Rank: 1, Decoded: "a"}, {ID: 9, Logprob: -2, Rank: 40, Decoded: "\""}}}}}
 	want := `"prompt_logprobs":[null,{"7":{"logprob":-1.5,"rank":1,"decoded_token":"a"},"9":{"logprob":-2,"rank":40,"decoded_token":"\""}}]`
-	if got := string(c.append(nil, nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
+	if got := string(c.appendJSON(nil, nil)); !strings.Contains(got, want) || !json.Valid([]byte(got)) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
 }

@@ -162,7 +162,7 @@ type RenderedSampling struct {
 }
 
 // MarshalJSON encodes the reason as a string, a number or null.
-func (r StopReason) MarshalJSON() ([]byte, error) { return r.append(nil), nil }
+func (r StopReason) MarshalJSON() ([]byte, error) { return r.appendJSON(nil), nil }
 
 // UnmarshalJSON decodes what MarshalJSON encodes.
 func (r *StopReason) UnmarshalJSON(data []byte) error {
@@ -174,7 +174,7 @@ func (r *StopReason) UnmarshalJSON(data []byte) error {
 }
 
 // MarshalJSON encodes d as an object.
-func (d TokenDict) MarshalJSON() ([]byte, error) { return d.append(nil), nil }
+func (d TokenDict) MarshalJSON() ([]byte, error) { return d.appendJSON(nil), nil }
 
 // UnmarshalJSON decodes an object, keeping its order.
 func (d *TokenDict) UnmarshalJSON(data []byte) error {

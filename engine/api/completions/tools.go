@@ -37,8 +37,8 @@ type CalledByName struct {
 	Arguments string `json:"arguments"`
 }
 
-// append writes a call, as an element of a list.
-func (c *ToolCall) append(b []byte, event bool) []byte {
+// appendJSON writes a call, as an element of a list.
+func (c *ToolCall) appendJSON(b []byte, event bool) []byte {
 	b = append(b, '{')
 	if event {
 		b = append(strconv.AppendInt(append(b, `"index":`...), int64(c.Index), 10), ',')

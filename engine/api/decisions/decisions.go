@@ -78,8 +78,8 @@ type Found struct {
 	Sequences     bool      // options have labels of several tokens, which were scored whole
 }
 
-// top is the likeliest option, the first of several.
-func (f *Found) top() int {
+// topOption is the likeliest option, the first of several.
+func (f *Found) topOption() int {
 	best := 0
 	for i, p := range f.Probabilities {
 		if p > f.Probabilities[best] {
@@ -90,10 +90,10 @@ func (f *Found) top() int {
 }
 
 // confidence is how likely the model says the chosen option, among everything that it may say.
-func (f *Found) confidence() float64 { return f.Probabilities[f.top()] * f.Mass }
+func (f *Found) confidence() float64 { return f.Probabilities[f.topOption()] * f.Mass }
 
-// mean is the expected level.
-func (f *Found) mean() (sum float64) {
+// meanLevel is the expected level.
+func (f *Found) meanLevel() (sum float64) {
 	for i, p := range f.Probabilities {
 		sum += float64(i) * p
 	}
@@ -103,8 +103,8 @@ func (f *Found) mean() (sum float64) {
 // Answer is the reply to the request.
 func (r *Request) Answer(a *Answered) api.Encoder { return r.answer(r, a) }
 
-// binary are the options of a predicate.
-func binary(whenFalse, whenTrue string) []Option {
+// binaryOptions are the options of a predicate.
+func binaryOptions(whenFalse, whenTrue string) []Option {
 	return []Option{
 		{Text: "false", Description: whenFalse, Value: json.RawMessage("false")},
 		{Text: "true", Description: whenTrue, Value: json.RawMessage("true")},

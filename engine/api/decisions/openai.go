@@ -37,7 +37,7 @@ func Decode(body []byte) (*Request, *api.Error) {
 	}
 	r := &Request{
 		Model: in.Model, Messages: messages, ChatTemplateKwargs: in.ChatTemplateKwargs, User: in.SafetyIdentifier,
-		Salt: in.CacheSalt, Priority: in.Priority, RequestID: in.RequestID, answer: (*Request).decision,
+		Salt: in.CacheSalt, Priority: in.Priority, RequestID: in.RequestID, answer: (*Request).decisionReply,
 	}
 	if in.PromptCacheKey != "" {
 		r.Salt = joinedSalt(in.PromptCacheKey, r.Salt)
@@ -49,7 +49,7 @@ func Decode(body []byte) (*Request, *api.Error) {
 		}
 		r.Questions = append(r.Questions, q)
 	}
-	return r, r.validate()
+	return r, r.validateCommon()
 }
 
 // joinedSalt is one salt of two: another one for each pair, and none that who does not know both can give as cache_salt.
@@ -57,8 +57,8 @@ func joinedSalt(key, salt string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(key), key, salt)))
 }
 
-// validate holds what both APIs have in common.
-func (r *Request) validate() *api.Error {
+// validateCommon holds what both APIs have in common.
+func (r *Request) validateCommon() *api.Error {
 	if len(r.Questions) == 0 {
 		return api.Invalid("questions", "questions is missing; ask at least one")
 	}
@@ -90,10 +90,10 @@ func (q *question) read(field string) (Question, *api.Error) {
 	case err != nil:
 		return out, err
 	case q.Type == Predicate:
-		out.Options = binary("", "")
+		out.Options = binaryOptions("", "")
 		return out, nil
 	case q.Type == Choice:
-		out.Options, err = q.choices(field + ".choices")
+		out.Options, err = q.parseChoices(field + ".choices")
 		return out, err
 	case q.Type == Score:
 		for _, l := range q.Levels {
@@ -104,7 +104,7 @@ func (q *question) read(field string) (Question, *api.Error) {
 	return out, api.Invalid(field+".type", "%s.type is %.40q; it must be predicate, choice or score", field, q.Type)
 }
 
-func (q *question) choices(field string) ([]Option, *api.Error) {
+func (q *question) parseChoices(field string) ([]Option, *api.Error) {
 	var options []Option
 	for i, c := range q.Choices {
 		o := Option{Description: c.Description, Value: c.Value}
@@ -175,7 +175,7 @@ func messagesOf(raw json.RawMessage) ([]Message, *api.Error) {
 	}
 	messages := make([]Message, len(items))
 	for i := range items {
-		m, err := items[i].message(fmt.Sprintf("input[%d]", i))
+		m, err := items[i].parseMessage(fmt.Sprintf("input[%d]", i))
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func messagesOf(raw json.RawMessage) ([]Message, *api.Error) {
 	return messages, nil
 }
 
-func (it *item) message(field string) (m Message, err *api.Error) {
+func (it *item) parseMessage(field string) (m Message, err *api.Error) {
 	switch it.Type {
 	case "", "message":
 		if m.Role = it.Role; m.Role == "developer" {
@@ -275,18 +275,18 @@ type valued struct {
 	Probability float64         `json:"probability"`
 }
 
-// decision is the reply of /v1/decisions. Of a question whose labels were scored as sequences it says so.
-func (r *Request) decision(a *Answered) api.Encoder {
+// decisionReply is the reply of /v1/decisions. Of a question whose labels were scored as sequences it says so.
+func (r *Request) decisionReply(a *Answered) api.Encoder {
 	answers := make([]map[string]any, len(r.Questions))
 	for i, q := range r.Questions {
-		answers[i] = q.decided(&a.Questions[i])
+		answers[i] = q.encodeDecision(&a.Questions[i])
 	}
 	u := usage{Input: a.Tokens, Output: len(r.Questions), Total: a.Tokens + len(r.Questions)}
 	u.InputDetails.Cached = a.Cached
 	return reply{map[string]any{"model": a.Model, "answers": answers, "usage": u}}
 }
 
-func (q *Question) decided(f *Found) map[string]any {
+func (q *Question) encodeDecision(f *Found) map[string]any {
 	out := map[string]any{"type": q.Kind, "name": q.Name}
 	if f.Sequences {
 		out["scored"] = "sequences"
@@ -304,9 +304,9 @@ func (q *Question) decided(f *Found) map[string]any {
 	}
 	out["probabilities"], out["confidence"] = list, f.confidence()
 	if q.Kind == Score {
-		out["score"] = f.mean()
+		out["score"] = f.meanLevel()
 	} else {
-		out["choice"] = q.Options[f.top()].Value
+		out["choice"] = q.Options[f.topOption()].Value
 	}
 	return out
 }

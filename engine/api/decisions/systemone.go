@@ -40,7 +40,7 @@ func DecodeSystemOne(body []byte) (*Request, *api.Error) {
 		Model: in.Model, ChatTemplateKwargs: in.ChatTemplateKwargs, Salt: in.CacheSalt, User: in.User, Priority: in.Priority,
 		RequestID: in.RequestID, answer: (*Request).systemOne,
 	}
-	instructions, err := content(in.Instructions, "instructions")
+	instructions, err := contentText(in.Instructions, "instructions")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func DecodeSystemOne(body []byte) (*Request, *api.Error) {
 		}
 		r.Questions = append(r.Questions, q)
 	}
-	return r, r.validate()
+	return r, r.validateCommon()
 }
 
 // stateText is a state as a model reads it: a string by itself, everything else as JSON.
@@ -67,8 +67,8 @@ func stateText(raw json.RawMessage) string {
 	return string(bytes.TrimSpace(raw))
 }
 
-// content is what a model reads of a text, an object or a list; nothing of null.
-func content(raw json.RawMessage, field string) (string, *api.Error) {
+// contentText is what a model reads of a text, an object or a list; nothing of null.
+func contentText(raw json.RawMessage, field string) (string, *api.Error) {
 	text := stateText(raw)
 	if first := bytes.TrimSpace(raw); len(first) > 0 && !bytes.ContainsAny(first[:1], `"{[n`) {
 		return "", api.Invalid(field, "%s must be a text, an object or a list, not %.40s", field, first)
@@ -89,9 +89,9 @@ func readSystemOne(name string, raw json.RawMessage) (Question, *api.Error) {
 		return Question{}, api.Invalid(field, "%s must be an object with type, a text, instructions and criteria", field)
 	}
 	q := Question{Kind: in.Type, Name: &name}
-	err := known(raw, field, "type", "instructions", "criteria")
+	err := checkKnownMembers(raw, field, "type", "instructions", "criteria")
 	if err == nil {
-		q.Instructions, err = content(in.Instructions, field+".instructions")
+		q.Instructions, err = contentText(in.Instructions, field+".instructions")
 	}
 	if err != nil {
 		return q, err
@@ -101,22 +101,22 @@ func readSystemOne(name string, raw json.RawMessage) (Question, *api.Error) {
 	}
 	switch field += ".criteria"; in.Type {
 	case Choice:
-		q.Options, err = criteria(in.Criteria, field, "an object from options to what they mean, or null")
+		q.Options, err = parseCriteria(in.Criteria, field, "an object from options to what they mean, or null")
 		if err == nil {
 			err = checkOptions(q.Options, field, 1, MaxOptions)
 		}
 	case Noul:
-		q.Options, err = truths(in.Criteria, field)
+		q.Options, err = parseTruths(in.Criteria, field)
 	case Score:
-		q.Options, err = levels(in.Criteria, field)
+		q.Options, err = parseLevels(in.Criteria, field)
 	default:
 		err = api.Invalid("questions."+name+".type", "questions.%s.type is %.40q; it must be choice, noul or score", name, in.Type)
 	}
 	return q, err
 }
 
-// known refuses an object with other members than these, whose names are told apart by case.
-func known(raw json.RawMessage, field string, names ...string) *api.Error {
+// checkKnownMembers refuses an object with other members than these, whose names are told apart by case.
+func checkKnownMembers(raw json.RawMessage, field string, names ...string) *api.Error {
 	var members ordered
 	if json.Unmarshal(raw, &members) != nil {
 		return nil // null: it has none
@@ -129,15 +129,15 @@ func known(raw json.RawMessage, field string, names ...string) *api.Error {
 	return nil
 }
 
-// criteria are options with what they mean, in the order in which they are written.
-func criteria(raw json.RawMessage, field, want string) ([]Option, *api.Error) {
+// parseCriteria are options with what they mean, in the order in which they are written.
+func parseCriteria(raw json.RawMessage, field, want string) ([]Option, *api.Error) {
 	var list ordered
 	if json.Unmarshal(raw, &list) != nil {
 		return nil, api.Invalid(field, "%s must be %s", field, want)
 	}
 	var options []Option
 	for _, e := range list {
-		description, err := content(e.value, field+"."+e.name)
+		description, err := contentText(e.value, field+"."+e.name)
 		if err != nil {
 			return nil, err
 		}
@@ -146,15 +146,15 @@ func criteria(raw json.RawMessage, field, want string) ([]Option, *api.Error) {
 	return options, nil
 }
 
-// truths are the options of a noul.
-func truths(raw json.RawMessage, field string) ([]Option, *api.Error) {
-	options := binary("", "")
+// parseTruths are the options of a noul.
+func parseTruths(raw json.RawMessage, field string) ([]Option, *api.Error) {
+	options := binaryOptions("", "")
 	if api.Neutral(raw, "") {
 		return options, nil
 	}
-	given, err := criteria(raw, field, "an object of true and false")
+	given, err := parseCriteria(raw, field, "an object of true and false")
 	if err == nil {
-		err = known(raw, field, "true", "false")
+		err = checkKnownMembers(raw, field, "true", "false")
 	}
 	for _, o := range given {
 		if o.Text == "true" {
@@ -166,15 +166,15 @@ func truths(raw json.RawMessage, field string) ([]Option, *api.Error) {
 	return options, err
 }
 
-// levels are those of a score: texts, objects or lists, which its legend repeats as they came.
-func levels(raw json.RawMessage, field string) ([]Option, *api.Error) {
+// parseLevels are those of a score: texts, objects or lists, which its legend repeats as they came.
+func parseLevels(raw json.RawMessage, field string) ([]Option, *api.Error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
 		return nil, api.Invalid(field, "%s must be a list of levels", field)
 	}
 	var options []Option
 	for i, l := range list {
-		text, err := content(l, fmt.Sprintf("%s[%d]", field, i))
+		text, err := contentText(l, fmt.Sprintf("%s[%d]", field, i))
 		if err != nil {
 			return nil, err
 		}
@@ -239,12 +239,12 @@ func (r *Request) systemOne(a *Answered) api.Encoder {
 	var answers, diagnostics ordered
 	for i, q := range r.Questions {
 		f := &a.Questions[i]
-		answers = append(answers, member{*q.Name, encoded(q.systemOne(f))})
+		answers = append(answers, member{*q.Name, encodeJSON(q.systemOne(f))})
 		seen := map[string]any{"label_mass": f.Mass, "argmax_is_label": f.Likeliest}
 		if f.Sequences {
 			seen["scored"] = "sequences"
 		}
-		diagnostics = append(diagnostics, member{*q.Name, encoded(seen)})
+		diagnostics = append(diagnostics, member{*q.Name, encodeJSON(seen)})
 	}
 	return reply{map[string]any{
 		"id": "systemone-" + a.ID, "object": "structured_decision", "created": a.Created, "model": a.Model,
@@ -260,21 +260,21 @@ func (q *Question) systemOne(f *Found) map[string]any {
 			name = fmt.Sprint(i)
 			legend = append(legend, member{name, o.Value})
 		}
-		probabilities = append(probabilities, member{name, encoded(f.Probabilities[i])})
+		probabilities = append(probabilities, member{name, encodeJSON(f.Probabilities[i])})
 	}
 	out := map[string]any{"type": q.Kind, "probabilities": probabilities, "confidence": f.confidence()}
 	switch q.Kind {
 	case Noul:
 		out["noul"] = f.Probabilities[1]
 	case Score:
-		out["score"], out["legend"] = f.mean(), legend
+		out["score"], out["legend"] = f.meanLevel(), legend
 	default:
-		out["choice"] = q.Options[f.top()].Text
+		out["choice"] = q.Options[f.topOption()].Text
 	}
 	return out
 }
 
-func encoded(v any) json.RawMessage {
+func encodeJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // numbers and strings alone, all of them finite

@@ -57,7 +57,7 @@ func Of(t reflect.Type) []Field {
 		} else if !taken {
 			order = append(order, name)
 		}
-		best[name] = read(name, options, f)
+		best[name] = readField(name, options, f)
 	}
 	list := make([]Field, len(order))
 	for i, name := range order {
@@ -67,13 +67,13 @@ func Of(t reflect.Type) []Field {
 	return kept.([]Field)
 }
 
-func read(name, options string, f reflect.StructField) Field {
+func readField(name, options string, f reflect.StructField) Field {
 	out := Field{Name: name, Type: f.Type, tags: f.Tag, index: f.Index, Omitted: strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")}
-	out.min, out.max, out.except = number(f.Tag, "min"), number(f.Tag, "max"), number(f.Tag, "except")
-	if above := number(f.Tag, "above"); above != nil {
+	out.min, out.max, out.except = numberTag(f.Tag, "min"), numberTag(f.Tag, "max"), numberTag(f.Tag, "except")
+	if above := numberTag(f.Tag, "above"); above != nil {
 		out.min, out.above = above, true
 	}
-	out.bytes, out.items, out.each = whole(f.Tag, "bytes"), whole(f.Tag, "items"), whole(f.Tag, "each")
+	out.bytes, out.items, out.each = wholeTag(f.Tag, "bytes"), wholeTag(f.Tag, "items"), wholeTag(f.Tag, "each")
 	if list := f.Tag.Get("enum"); list != "" {
 		out.enum = strings.Split(list, ",")
 	}
@@ -86,7 +86,7 @@ func read(name, options string, f reflect.StructField) Field {
 	return out
 }
 
-func number(tags reflect.StructTag, name string) *float64 {
+func numberTag(tags reflect.StructTag, name string) *float64 {
 	text, ok := tags.Lookup(name)
 	if !ok {
 		return nil
@@ -98,8 +98,8 @@ func number(tags reflect.StructTag, name string) *float64 {
 	return &v
 }
 
-func whole(tags reflect.StructTag, name string) int {
-	if v := number(tags, name); v != nil {
+func wholeTag(tags reflect.StructTag, name string) int {
+	if v := numberTag(tags, name); v != nil {
 		return int(*v)
 	}
 	return 0
@@ -192,25 +192,25 @@ func (f *Field) check(v reflect.Value) *Wrong {
 	case reflect.Float64:
 		return f.number(v.Float(), strconv.FormatFloat(v.Float(), 'g', -1, 64))
 	case reflect.String:
-		return f.text(v.String())
+		return f.checkText(v.String())
 	}
-	return f.list(v)
+	return f.checkList(v)
 }
 
-func (f *Field) wrong(format string, args ...any) *Wrong {
+func (f *Field) newWrong(format string, args ...any) *Wrong {
 	return &Wrong{Field: f.Name, Message: f.Name + " " + fmt.Sprintf(format, args...)}
 }
 
 func (f *Field) number(x float64, shown string) *Wrong {
 	low := f.min != nil && (x < *f.min || f.above && x == *f.min)
 	if low || f.max != nil && x > *f.max || f.except != nil && x == *f.except {
-		return f.wrong("is %s; it must be %s", shown, f.span())
+		return f.newWrong("is %s; it must be %s", shown, f.numberRange())
 	}
 	return nil
 }
 
-// span says which numbers are taken.
-func (f *Field) span() string {
+// numberRange says which numbers are taken.
+func (f *Field) numberRange() string {
 	switch {
 	case f.says != "":
 		return f.says
@@ -224,12 +224,12 @@ func (f *Field) span() string {
 	return fmt.Sprintf("%g or more", *f.min)
 }
 
-func (f *Field) text(s string) *Wrong {
+func (f *Field) checkText(s string) *Wrong {
 	switch {
 	case f.bytes > 0 && len(s) > f.bytes:
-		return f.wrong("has %d bytes; the limit is %d", len(s), f.bytes)
+		return f.newWrong("has %d bytes; the limit is %d", len(s), f.bytes)
 	case f.enum != nil && s != "" && !slices.Contains(f.enum, s):
-		return f.wrong("is %.40q; it must be %s", s, oneOf(f.enum))
+		return f.newWrong("is %.40q; it must be %s", s, oneOf(f.enum))
 	}
 	return nil
 }
@@ -248,9 +248,9 @@ func oneOf(values []string) string {
 	return b.String()
 }
 
-func (f *Field) list(v reflect.Value) *Wrong {
+func (f *Field) checkList(v reflect.Value) *Wrong {
 	if f.items > 0 && v.Len() > f.items {
-		return f.wrong("has %d entries; the limit is %d", v.Len(), f.items)
+		return f.newWrong("has %d entries; the limit is %d", v.Len(), f.items)
 	}
 	if v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.String {
 		return nil
@@ -261,7 +261,7 @@ func (f *Field) list(v reflect.Value) *Wrong {
 			return &Wrong{Field: f.Name, Message: fmt.Sprintf("%s: string %d has %d bytes; it must have 1 to %d", f.Name, i, len(s), f.each)}
 		}
 		if f.enum != nil && !slices.Contains(f.enum, s) {
-			return f.wrong("has %.40q; it may have %s", s, oneOf(f.enum))
+			return f.newWrong("has %.40q; it may have %s", s, oneOf(f.enum))
 		}
 	}
 	return nil

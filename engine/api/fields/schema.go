@@ -28,12 +28,12 @@ func AnyOf(of ...Schema) Schema { return Schema{"anyOf": of} }
 func ListOf(element Schema) Schema { return Schema{"type": "array", "items": element} }
 
 // Body describes what is decoded into a struct. Null is as if a field were left out, and other fields are passed over.
-func Body(t reflect.Type) Schema { return object(t, false) }
+func Body(t reflect.Type) Schema { return objectSchema(t, false) }
 
 // Answer describes what a value is encoded to.
-func Answer(t reflect.Type) Schema { return of(t, true) }
+func Answer(t reflect.Type) Schema { return typeSchema(t, true) }
 
-func object(t reflect.Type, answer bool) Schema {
+func objectSchema(t reflect.Type, answer bool) Schema {
 	properties, required := Schema{}, []string{}
 	for _, f := range Of(t) {
 		properties[f.Name] = f.schema(answer)
@@ -48,8 +48,8 @@ func object(t reflect.Type, answer bool) Schema {
 	return s
 }
 
-// of describes a type; in a body null is taken for any, which is for the field to say.
-func of(t reflect.Type, answer bool) Schema {
+// typeSchema describes a type; in a body null is taken for any, which is for the field to say.
+func typeSchema(t reflect.Type, answer bool) Schema {
 	switch {
 	case t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(shaped):
 		return reflect.New(t).Interface().(Shaped).JSONSchema()
@@ -59,9 +59,9 @@ func of(t reflect.Type, answer bool) Schema {
 	switch t.Kind() {
 	case reflect.Pointer:
 		if answer {
-			return orNull(of(t.Elem(), answer))
+			return orNull(typeSchema(t.Elem(), answer))
 		}
-		return of(t.Elem(), answer)
+		return typeSchema(t.Elem(), answer)
 	case reflect.Bool:
 		return Schema{"type": "boolean"}
 	case reflect.String:
@@ -69,18 +69,18 @@ func of(t reflect.Type, answer bool) Schema {
 	case reflect.Float32, reflect.Float64:
 		return Schema{"type": "number"}
 	case reflect.Slice:
-		return ListOf(of(t.Elem(), answer))
+		return ListOf(typeSchema(t.Elem(), answer))
 	case reflect.Map:
-		return Schema{"type": "object", "additionalProperties": of(t.Elem(), answer)}
+		return Schema{"type": "object", "additionalProperties": typeSchema(t.Elem(), answer)}
 	case reflect.Struct:
-		return object(t, answer)
+		return objectSchema(t, answer)
 	case reflect.Interface:
 		return Schema{}
 	}
-	return integer(t)
+	return integerSchema(t)
 }
 
-func integer(t reflect.Type) Schema {
+func integerSchema(t reflect.Type) Schema {
 	s := Schema{"type": "integer"}
 	switch t.Kind() {
 	case reflect.Uint32:
@@ -109,17 +109,17 @@ func (f *Field) schema(answer bool) Schema {
 	var s Schema
 	switch name := f.tags.Get("is"); {
 	case f.isOnly:
-		return Schema{"enum": f.literals(), "deprecated": true, "description": "Not served: " + or(f.tags.Get("refused"), "a value that would change the answer is refused.")}
+		return Schema{"enum": f.literalValues(), "deprecated": true, "description": "Not served: " + orDefault(f.tags.Get("refused"), "a value that would change the answer is refused.")}
 	case name != "":
 		s = Ref(name)
 	default:
-		s = of(f.Type, answer)
+		s = typeSchema(f.Type, answer)
 		f.bounds(s)
 	}
 	if !f.Required && !answer || f.tags.Get("null") == "true" {
 		s = orNull(s)
 	}
-	if value := literal(f.fallback, f.Type); value != nil {
+	if value := parseLiteral(f.fallback, f.Type); value != nil {
 		s["default"] = value
 	}
 	if about := f.tags.Get("about"); about != "" {
@@ -128,15 +128,15 @@ func (f *Field) schema(answer bool) Schema {
 	return s
 }
 
-func or(text, otherwise string) string {
+func orDefault(text, otherwise string) string {
 	if text == "" {
 		return otherwise
 	}
 	return text
 }
 
-// literals are the values of only, and null.
-func (f *Field) literals() []any {
+// literalValues are the values of only, and null.
+func (f *Field) literalValues() []any {
 	list := []any{nil}
 	for text := range strings.SplitSeq(f.only, "\n") {
 		if text != "" {
@@ -163,19 +163,19 @@ func (f *Field) bounds(s Schema) {
 		s["maxLength"], s["description"] = f.bytes, "At most "+strconv.Itoa(f.bytes)+" bytes of UTF-8."
 	}
 	if f.items > 0 {
-		limit(s, f.items)
+		limitItems(s, f.items)
 	}
 	if items, ok := s["items"].(Schema); ok && f.each > 0 {
 		items["minLength"], items["maxLength"] = 1, f.each
 	}
-	f.values(s)
+	f.setEnum(s)
 }
 
-// limit bounds a list or an object, and the list among several forms.
-func limit(s Schema, most int) {
+// limitItems bounds a list or an object, and the list among several forms.
+func limitItems(s Schema, most int) {
 	if forms, ok := s["anyOf"].([]Schema); ok {
 		for _, form := range forms {
-			limit(form, most)
+			limitItems(form, most)
 		}
 	}
 	switch s["type"] {
@@ -186,7 +186,7 @@ func limit(s Schema, most int) {
 	}
 }
 
-func (f *Field) values(s Schema) {
+func (f *Field) setEnum(s Schema) {
 	if f.enum == nil {
 		return
 	}
@@ -205,8 +205,8 @@ func (f *Field) values(s Schema) {
 	s["enum"] = append(values, "", nil)
 }
 
-// literal is a default as JSON has it.
-func literal(text string, t reflect.Type) any {
+// parseLiteral is a default as JSON has it.
+func parseLiteral(text string, t reflect.Type) any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// translated is a pattern of a JSON schema, which ECMA-262 reads, in the syntax of Rust's regex: a text that matches it matches the
+// translateECMA is a pattern of a JSON schema, which ECMA-262 reads, in the syntax of Rust's regex: a text that matches it matches the
 // pattern, too. Of classes that dialects read as ASCII's or as Unicode's it is the smaller one, as narrowed has it. An error says what of
 // the pattern has no such translation, or is no ECMA-262.
-func translated(pattern string) (string, error) {
+func translateECMA(pattern string) (string, error) {
 	if !utf8.ValidString(pattern) {
 		return "", fmt.Errorf("it is not UTF-8")
 	}
 	e := &ecma{rest: pattern}
 	var list []string
-	for more := true; more; more = e.take("|") {
-		if err := e.alternative(); err != nil {
+	for more := true; more; more = e.takePrefix("|") {
+		if err := e.translateAlternative(); err != nil {
 			return "", fmt.Errorf("%w, at byte %d of the pattern", err, len(pattern)-len(e.rest))
 		}
 		list = append(list, e.out.String())
@@ -41,15 +41,15 @@ type ecma struct {
 	groups int // that lie around
 }
 
-// next takes a rune.
-func (e *ecma) next() rune {
+// nextRune takes a rune.
+func (e *ecma) nextRune() rune {
 	r, n := utf8.DecodeRuneInString(e.rest)
 	e.rest = e.rest[n:]
 	return r
 }
 
-// take takes a prefix, if it is there.
-func (e *ecma) take(prefix string) bool {
+// takePrefix takes a prefix, if it is there.
+func (e *ecma) takePrefix(prefix string) bool {
 	rest, ok := strings.CutPrefix(e.rest, prefix)
 	e.rest = rest
 	return ok
@@ -70,15 +70,15 @@ func upTo(text string, end byte) (inner, rest string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-// alternative translates one of the whole pattern, as one that is anchored at both ends.
-func (e *ecma) alternative() error {
-	if !e.take("^") {
+// translateAlternative translates one of the whole pattern, as one that is anchored at both ends.
+func (e *ecma) translateAlternative() error {
+	if !e.takePrefix("^") {
 		e.out.WriteString(anything)
 	}
-	if err := e.terms(); err != nil {
+	if err := e.translateTerms(); err != nil {
 		return err
 	}
-	if !e.take("$") {
+	if !e.takePrefix("$") {
 		e.out.WriteString(anything)
 	}
 	switch {
@@ -90,33 +90,33 @@ func (e *ecma) alternative() error {
 	return nil
 }
 
-// terms translates what follows up to the end of an alternative, or $.
-func (e *ecma) terms() error {
+// translateTerms translates what follows up to the end of an alternative, or $.
+func (e *ecma) translateTerms() error {
 	for e.rest != "" && !strings.ContainsRune("|)$", rune(e.rest[0])) {
-		if err := e.term(); err != nil {
+		if err := e.translateTerm(); err != nil {
 			return err
 		}
-		if err := e.quantifier(); err != nil {
+		if err := e.translateQuantifier(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// term translates one, without what repeats it.
-func (e *ecma) term() error {
-	switch c := e.next(); c {
+// translateTerm translates one, without what repeats it.
+func (e *ecma) translateTerm() error {
+	switch c := e.nextRune(); c {
 	case '^':
 		return fmt.Errorf("^ is supported at the beginning of an alternative alone, and not in groups")
 	case '(':
-		return e.group()
+		return e.translateGroup()
 	case '[':
-		return e.class()
+		return e.translateClass()
 	case '.':
 		e.out.WriteString(`[^\n\r\x{2028}\x{2029}]`)
 	case '\\':
-		escape, err := e.escape(false)
-		e.out.WriteString(escape.text(false))
+		escape, err := e.readEscape(false)
+		e.out.WriteString(escape.regexText(false))
 		return err
 	case '*', '+', '?':
 		return fmt.Errorf("there is nothing that %c could repeat", c)
@@ -124,19 +124,19 @@ func (e *ecma) term() error {
 		if body, _, found := upTo(e.rest, '}'); found && strings.Trim(body, "0123456789,") == "" {
 			return fmt.Errorf("{%s} is not a quantifier: want {n}, {n,} or {n,m} behind what is repeated", body)
 		}
-		e.out.WriteString(literal(c))
+		e.out.WriteString(literalRune(c))
 	default:
-		e.out.WriteString(literal(c))
+		e.out.WriteString(literalRune(c))
 	}
 	return nil
 }
 
-func (e *ecma) group() error {
+func (e *ecma) translateGroup() error {
 	switch {
-	case !strings.HasPrefix(e.rest, "?"), e.take("?:"):
+	case !strings.HasPrefix(e.rest, "?"), e.takePrefix("?:"):
 	case strings.HasPrefix(e.rest, "?="), strings.HasPrefix(e.rest, "?!"), strings.HasPrefix(e.rest, "?<="), strings.HasPrefix(e.rest, "?<!"):
 		return fmt.Errorf("look-around is not supported")
-	case e.take("?<"):
+	case e.takePrefix("?<"):
 		name, rest, found := upTo(e.rest, '>')
 		if !found || !isName(name) {
 			return fmt.Errorf("(?<%.20s does not begin with the name of a group", e.rest)
@@ -150,17 +150,17 @@ func (e *ecma) group() error {
 	}
 	e.out.WriteString("(?:")
 	for more := true; more; {
-		if err := e.terms(); err != nil {
+		if err := e.translateTerms(); err != nil {
 			return err
 		}
-		if more = e.take("|"); more {
+		if more = e.takePrefix("|"); more {
 			e.out.WriteByte('|')
 		}
 	}
 	switch {
 	case strings.HasPrefix(e.rest, "$"):
 		return fmt.Errorf("$ is supported at the end of an alternative alone, and not in groups")
-	case !e.take(")"):
+	case !e.takePrefix(")"):
 		return fmt.Errorf("a group does not end")
 	}
 	e.groups--
@@ -177,10 +177,10 @@ func isName(name string) bool {
 	return name != ""
 }
 
-// quantifier translates one, if it follows.
-func (e *ecma) quantifier() error {
+// translateQuantifier translates one, if it follows.
+func (e *ecma) translateQuantifier() error {
 	before := e.rest
-	if !e.take("*") && !e.take("+") && !e.take("?") {
+	if !e.takePrefix("*") && !e.takePrefix("+") && !e.takePrefix("?") {
 		body, rest, found := upTo(strings.TrimPrefix(e.rest, "{"), '}')
 		low, high, _ := strings.Cut(body, ",")
 		n, err := strconv.Atoi(low)
@@ -193,7 +193,7 @@ func (e *ecma) quantifier() error {
 		e.rest = rest
 	}
 	e.out.WriteString(before[:len(before)-len(e.rest)])
-	e.take("?") // a lazy one matches the same texts
+	e.takePrefix("?") // a lazy one matches the same texts
 	if e.rest != "" && strings.ContainsRune("*+?", rune(e.rest[0])) {
 		return fmt.Errorf("there is nothing that %.1s could repeat", e.rest)
 	}
@@ -207,20 +207,20 @@ type atom struct {
 	turn  string // the same of a class that begins with ^
 }
 
-func (a atom) text(inverted bool) string {
+func (a atom) regexText(inverted bool) string {
 	switch {
 	case a.class == "":
-		return literal(a.char)
+		return literalRune(a.char)
 	case inverted:
 		return a.turn
 	}
 	return a.class
 }
 
-// class translates one, whose bracket is taken.
-func (e *ecma) class() error {
-	inverted := e.take("^")
-	if e.take("]") {
+// translateClass translates one, whose bracket is taken.
+func (e *ecma) translateClass() error {
+	inverted := e.takePrefix("^")
+	if e.takePrefix("]") {
 		if inverted {
 			e.out.WriteString(`[\x{0}-\x{10FFFF}]`)
 		} else {
@@ -232,11 +232,11 @@ func (e *ecma) class() error {
 	if inverted {
 		e.out.WriteByte('^')
 	}
-	for !e.take("]") {
+	for !e.takePrefix("]") {
 		if e.rest == "" {
 			return fmt.Errorf("a class does not end")
 		}
-		if err := e.member(inverted); err != nil {
+		if err := e.translateClassMember(inverted); err != nil {
 			return err
 		}
 	}
@@ -244,13 +244,13 @@ func (e *ecma) class() error {
 	return nil
 }
 
-// member translates a character, a range or a class within a class.
-func (e *ecma) member(inverted bool) error {
+// translateClassMember translates a character, a range or a class within a class.
+func (e *ecma) translateClassMember(inverted bool) error {
 	first, err := e.classAtom()
 	if err != nil {
 		return err
 	}
-	e.out.WriteString(first.text(inverted))
+	e.out.WriteString(first.regexText(inverted))
 	if !strings.HasPrefix(e.rest, "-") || strings.HasPrefix(e.rest, "-]") {
 		return nil
 	}
@@ -260,11 +260,11 @@ func (e *ecma) member(inverted bool) error {
 	case err != nil:
 		return err
 	case first.class != "" || last.class != "": // no range
-		e.out.WriteString(literal('-') + last.text(inverted))
+		e.out.WriteString(literalRune('-') + last.regexText(inverted))
 	case last.char < first.char:
 		return fmt.Errorf("a range goes from %q to %q, which is before it", first.char, last.char)
 	default:
-		e.out.WriteString("-" + literal(last.char))
+		e.out.WriteString("-" + literalRune(last.char))
 	}
 	return nil
 }
@@ -273,15 +273,15 @@ func (e *ecma) classAtom() (atom, error) {
 	if e.rest == "" {
 		return atom{}, fmt.Errorf("a class does not end")
 	}
-	c := e.next()
+	c := e.nextRune()
 	if c == '\\' {
-		return e.escape(true)
+		return e.readEscape(true)
 	}
 	return atom{char: c}, nil
 }
 
-// literal is a character as it is in Rust's syntax, in a class or out of one.
-func literal(c rune) string {
+// literalRune is a character as it is in Rust's syntax, in a class or out of one.
+func literalRune(c rune) string {
 	if strings.ContainsRune(`\.+*?()|[]{}^$#&-~`, c) {
 		return `\` + string(c)
 	}
@@ -291,12 +291,12 @@ func literal(c rune) string {
 // escapeChars are what letters behind a backslash stand for.
 var escapeChars = map[rune]rune{'t': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\r'}
 
-// escape reads what is behind a backslash.
-func (e *ecma) escape(inClass bool) (atom, error) {
+// readEscape reads what is behind a backslash.
+func (e *ecma) readEscape(inClass bool) (atom, error) {
 	if e.rest == "" {
 		return atom{}, fmt.Errorf("a backslash ends it")
 	}
-	c := e.next()
+	c := e.nextRune()
 	char, known := escapeChars[c]
 	switch {
 	case known:
@@ -315,13 +315,13 @@ func (e *ecma) escape(inClass bool) (atom, error) {
 		if e.rest == "" || !isName(e.rest[:1]) || e.rest[0] == '_' || e.rest[0] == '$' {
 			return atom{}, fmt.Errorf(`\c is not followed by a letter`)
 		}
-		return atom{char: e.next() % 32}, nil
+		return atom{char: e.nextRune() % 32}, nil
 	case c == 'x':
-		return e.hex(2)
+		return e.readHex(2)
 	case c == 'u':
-		return e.unicode()
+		return e.readUnicodeEscape()
 	case c == 'p' || c == 'P':
-		return e.property(c)
+		return e.readProperty(c)
 	case c < utf8.RuneSelf && isName(string(c)) && c != '$' && c != '_':
 		return atom{}, fmt.Errorf(`\%c is not an escape of ECMA-262`, c)
 	}
@@ -342,8 +342,8 @@ func classOf(c byte) atom {
 	return atom{class: unicode, turn: ascii}
 }
 
-// hex reads a number of so many digits.
-func (e *ecma) hex(digits int) (atom, error) {
+// readHex reads a number of so many digits.
+func (e *ecma) readHex(digits int) (atom, error) {
 	n, err := strconv.ParseUint(e.rest[:min(digits, len(e.rest))], 16, 32)
 	if err != nil || len(e.rest) < digits {
 		return atom{}, fmt.Errorf("%d hexadecimal digits are missing", digits)
@@ -352,17 +352,17 @@ func (e *ecma) hex(digits int) (atom, error) {
 	return atom{char: rune(n)}, nil
 }
 
-// unicode reads a character by its number behind \u.
-func (e *ecma) unicode() (a atom, err error) {
-	if e.take("{") {
+// readUnicodeEscape reads a character by its number behind \u.
+func (e *ecma) readUnicodeEscape() (a atom, err error) {
+	if e.takePrefix("{") {
 		digits, rest, found := upTo(e.rest, '}')
 		n, err := strconv.ParseUint(digits, 16, 32)
 		if a.char = rune(n); !found || err != nil || n > utf8.MaxRune {
 			return a, fmt.Errorf(`\u{%.10s is not a character`, e.rest)
 		}
 		e.rest = rest
-	} else if a, err = e.hex(4); err == nil && utf16.IsSurrogate(a.char) && e.take(`\u`) {
-		low, err := e.hex(4)
+	} else if a, err = e.readHex(4); err == nil && utf16.IsSurrogate(a.char) && e.takePrefix(`\u`) {
+		low, err := e.readHex(4)
 		if err != nil {
 			return a, err
 		}
@@ -383,8 +383,8 @@ var (
 	properties = strings.Fields("Any ASCII Alphabetic Alpha Lowercase Lower Uppercase Upper White_Space Ideographic Math Dash Hex_Digit ASCII_Hex_Digit ID_Start ID_Continue XID_Start XID_Continue Emoji")
 )
 
-// property reads one behind \p or \P.
-func (e *ecma) property(c rune) (atom, error) {
+// readProperty reads one behind \p or \P.
+func (e *ecma) readProperty(c rune) (atom, error) {
 	body, rest, found := upTo(e.rest, '}')
 	name, braced := strings.CutPrefix(body, "{")
 	if !found || !braced {

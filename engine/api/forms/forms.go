@@ -57,7 +57,7 @@ func (f *Fields) Form() (*Form, *api.Error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, more := range []func() ([]*Form, *api.Error){f.outputs, f.format} {
+	for _, more := range []func() ([]*Form, *api.Error){f.parseStructuredOutputs, f.parseResponseFormat} {
 		also, err := more()
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func newForm(field, kind string, raw json.RawMessage) (*Form, *api.Error) {
 		return nil, api.Invalid(field, "%s must be a string that is not empty", field)
 	}
 	if f.Kind == Regex {
-		f.Text = narrowed(f.Text)
+		f.Text = narrowRegex(f.Text)
 	}
 	return f, nil
 }
@@ -140,12 +140,12 @@ func (f *Form) readSchema(raw json.RawMessage) *api.Error {
 		return api.Invalid(f.Field, "%s must be a JSON schema: an object", f.Field)
 	}
 	var err *api.Error
-	f.Text, err = tight(f.Field, f.Text)
+	f.Text, err = tightenSchema(f.Field, f.Text)
 	return err
 }
 
-// outputs reads vLLM's structured_outputs.
-func (f *Fields) outputs() ([]*Form, *api.Error) {
+// parseStructuredOutputs reads vLLM's structured_outputs.
+func (f *Fields) parseStructuredOutputs() ([]*Form, *api.Error) {
 	if api.Neutral(f.StructuredOutputs, "") {
 		return nil, nil
 	}
@@ -172,8 +172,8 @@ func (f *Fields) outputs() ([]*Form, *api.Error) {
 	return forms, nil
 }
 
-// format reads OpenAI's response_format.
-func (f *Fields) format() ([]*Form, *api.Error) {
+// parseResponseFormat reads OpenAI's response_format.
+func (f *Fields) parseResponseFormat() ([]*Form, *api.Error) {
 	if api.Neutral(f.ResponseFormat, "") {
 		return nil, nil
 	}

@@ -27,7 +27,7 @@ func TestNarrowed(t *testing.T) {
 		`[`:                  `[`,
 		`[^`:                 `[^`,
 	} {
-		if got := narrowed(regex); got != want {
+		if got := narrowRegex(regex); got != want {
 			t.Errorf("%s: %s; want %s", regex, got, want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestNarrowedMatches(t *testing.T) {
 	for _, regex := range []string{`\d`, `\D`, `[\d.]`, `[^\d.]`, `[^\D]`, `[\Dx]`} {
 		for _, text := range []string{"0", "9", "٤", "x", ".", "é", "-"} {
 			want := regexp.MustCompile("^"+regex+"$").MatchString(text) && regexp.MustCompile("^"+unicode.Replace(regex)+"$").MatchString(text)
-			got := regexp.MustCompile("^" + flat.Replace(unicode.Replace(narrowed(regex))) + "$").MatchString(text)
+			got := regexp.MustCompile("^" + flat.Replace(unicode.Replace(narrowRegex(regex))) + "$").MatchString(text)
 			if got != want {
 				t.Errorf("%s of %q: %v; want %v", regex, text, got, want)
 			}
@@ -55,11 +55,11 @@ func TestSchemaPatterns(t *testing.T) {
 		"items":{"enum":["\\d"],"pattern":"a"}}`
 	const all = `[\\x{0}-\\x{10FFFF}]*`
 	want := `{"allOf":[{"properties":{"pattern":{"type":"string","pattern":"^[0-9]$"}}},{"patternProperties":{"^[0-9A-Za-z_]$":{"items":{"pattern":"^` + all + `[\\t\\n\\x0B\\f\\r ]` + all + `$"}}}}],"const":{"pattern":"\\d"},"items":{"enum":["\\d"],"pattern":"^` + all + `a` + all + `$"}}`
-	if got, err := tight("f", schema); got != want || err != nil {
+	if got, err := tightenSchema("f", schema); got != want || err != nil {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
 	plain := `{"type":"object","properties":{"a":{"type":"string","pattern":"\\d"}}}`
-	closed, _ := tight("f", plain)
+	closed, _ := tightenSchema("f", plain)
 	var got map[string]any
 	if err := json.Unmarshal([]byte(closed), &got); err != nil || got["additionalProperties"] != false {
 		t.Errorf("%v: %v", err, got)
@@ -72,7 +72,7 @@ func FuzzTranslated(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, pattern string) {
-		regex, err := translated(pattern)
+		regex, err := translateECMA(pattern)
 		if err == nil && (!utf8.ValidString(regex) || len(regex) > 200+100*len(pattern)) {
 			t.Errorf("%q is translated to %d bytes: %.200q", pattern, len(regex), regex)
 		}

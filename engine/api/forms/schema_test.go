@@ -19,12 +19,12 @@ func TestTight(t *testing.T) {
 		{`{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`, `{"const":{"properties":{"a":{}}},"enum":[{"properties":1}]}`},
 		{`{"properties":3}`, `{"properties":3` + closing + `}`},
 	} {
-		if got, err := tight("f", c.schema); got != c.want || err != nil {
+		if got, err := tightenSchema("f", c.schema); got != c.want || err != nil {
 			t.Errorf("%s\ngot  %s, %v\nwant %s", c.schema, got, err, c.want)
 		}
 	}
 	deep := strings.Repeat(`{"items":`, 5000) + `{}` + strings.Repeat("}", 5000)
-	if got, err := tight("f", deep); got != deep || err != nil {
+	if got, err := tightenSchema("f", deep); got != deep || err != nil {
 		t.Error("a deep schema is changed")
 	}
 }
@@ -38,7 +38,7 @@ func TestPatternsAreRefusedByTheirPlace(t *testing.T) {
 		`{"$defs":{"` + strings.Repeat("k", 1000) + `":{"pattern":"(?=a)"}}}`:       "look-around is not supported",
 		`{"pattern":"` + strings.Repeat("(", 200) + strings.Repeat(")", 200) + `"}`: "more than 128 groups",
 	} {
-		if _, err := tight("f", schema); err == nil || !strings.Contains(err.Message, want) || err.Param != "f" || len(err.Message) > 1000 {
+		if _, err := tightenSchema("f", schema); err == nil || !strings.Contains(err.Message, want) || err.Param != "f" || len(err.Message) > 1000 {
 			t.Errorf("%.100s: %v, want %s", schema, err, want)
 		}
 	}

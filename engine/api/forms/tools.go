@@ -26,11 +26,11 @@ const noParameters = `{"type":"object","properties":{},"additionalProperties":fa
 // Calls reads a request's tools and its tool_choice: the Form of an answer that must call one of them, nil where none has to be
 // called, and whether the model may call one where it likes to.
 func Calls(tools, choice json.RawMessage) (form *Form, auto bool, err *api.Error) {
-	all, err := functions(tools)
+	all, err := parseTools(tools)
 	if err != nil {
 		return nil, false, err
 	}
-	called, err := chosen(all, choice)
+	called, err := chosenFunctions(all, choice)
 	if err != nil {
 		return nil, false, err
 	}
@@ -40,8 +40,8 @@ func Calls(tools, choice json.RawMessage) (form *Form, auto bool, err *api.Error
 	return &Form{Field: "tools", Kind: Call, Functions: called}, false, nil
 }
 
-// functions reads tools, a list of {"type": "function", "function": {"name", "parameters"}}.
-func functions(raw json.RawMessage) ([]Function, *api.Error) {
+// parseTools reads tools, a list of {"type": "function", "function": {"name", "parameters"}}.
+func parseTools(raw json.RawMessage) ([]Function, *api.Error) {
 	if api.Neutral(raw, "[]") {
 		return nil, nil
 	}
@@ -81,8 +81,8 @@ func functions(raw json.RawMessage) ([]Function, *api.Error) {
 	return all, nil
 }
 
-// chosen are those of all functions of which tool_choice wants one to be called; none where the model may say anything.
-func chosen(all []Function, choice json.RawMessage) ([]Function, *api.Error) {
+// chosenFunctions are those of all functions of which tool_choice wants one to be called; none where the model may say anything.
+func chosenFunctions(all []Function, choice json.RawMessage) ([]Function, *api.Error) {
 	if api.Neutral(choice, "\"none\"\n\"auto\"") {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ func Document(s Server) map[string]any {
 		if paths[o.Path] == nil {
 			paths[o.Path] = map[string]any{}
 		}
-		paths[o.Path][strings.ToLower(o.Method)] = o.document(s.Keyed)
+		paths[o.Path][strings.ToLower(o.Method)] = o.openAPIObject(s.Keyed)
 	}
 	components := map[string]any{"schemas": s.Shapes}
 	if s.Keyed {
@@ -69,7 +69,7 @@ func Document(s Server) map[string]any {
 	}
 }
 
-func (o *Operation) document(keyed bool) map[string]any {
+func (o *Operation) openAPIObject(keyed bool) map[string]any {
 	out := map[string]any{"summary": o.About, "operationId": o.id(), "responses": o.responses()}
 	if parameters := o.parameters(); len(parameters) > 0 {
 		out["parameters"] = parameters
@@ -98,16 +98,16 @@ func (o *Operation) parameters() []any {
 	for part := range strings.SplitSeq(o.Path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			list = append(list, parameter("path", name, true))
+			list = append(list, newParameter("path", name, true))
 		}
 	}
 	for _, name := range o.Query {
-		list = append(list, parameter("query", name, false))
+		list = append(list, newParameter("query", name, false))
 	}
 	return list
 }
 
-func parameter(in, name string, required bool) map[string]any {
+func newParameter(in, name string, required bool) map[string]any {
 	schema := Schema{"type": "string"}
 	if name == "model" {
 		schema = fields.Ref("ModelName")

@@ -23,10 +23,10 @@ func decodeClassify(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Classify)
-	r.Activate = raw(in.Activation, in.OldName)
+	r := in.newRequest(Classify)
+	r.Activate = rawActivation(in.Activation, in.OldName)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		b = a.list(b, spill, "classify-", func(b []byte, i int) []byte {
+		b = a.appendList(b, spill, "classify-", func(b []byte, i int) []byte {
 			scores := a.Results[i].Scores
 			b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
 			b = api.AppendString(append(b, `,"label":`...), a.Classes[slices.Index(scores, slices.Max(scores))])
@@ -36,7 +36,7 @@ func decodeClassify(body []byte) (*Request, *api.Error) {
 		})
 		return append(a.Usage.Append(b), '}')
 	}
-	return r, r.inputs("input", in.Input, &in.chat, in.AddSpecial)
+	return r, r.readRequestInputs("input", in.Input, &in.chat, in.AddSpecial)
 }
 
 // tasks are vLLM's names of them.
@@ -58,11 +58,11 @@ func decodePooling(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, base64 := in.request(tasks[in.Task]), in.Format == "base64"
-	in.apply(r)
-	r.Activate = raw(in.Activation)
+	r, base64 := in.newRequest(tasks[in.Task]), in.Format == "base64"
+	in.fillRequest(r)
+	r.Activate = rawActivation(in.Activation)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		b = a.list(b, spill, "pool-", func(b []byte, i int) []byte {
+		b = a.appendList(b, spill, "pool-", func(b []byte, i int) []byte {
 			result := a.Results[i]
 			for _, x := range result.Scores {
 				result.Vector = append(result.Vector, float32(x))
@@ -73,5 +73,5 @@ func decodePooling(body []byte) (*Request, *api.Error) {
 		})
 		return append(a.Usage.Append(b), '}')
 	}
-	return r, r.inputs("input", in.Input, &in.chat, in.AddSpecial)
+	return r, r.readRequestInputs("input", in.Input, &in.chat, in.AddSpecial)
 }

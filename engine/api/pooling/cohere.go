@@ -26,15 +26,15 @@ type numberType struct {
 // numberTypes are Cohere's.
 var numberTypes = []numberType{
 	{"float", appendFloats},
-	{"int8", func(b []byte, v []float32) []byte { return appendIntegers(b, steps(v), 0) }},
-	{"uint8", func(b []byte, v []float32) []byte { return appendIntegers(b, steps(v), 128) }},
-	{"binary", func(b []byte, v []float32) []byte { return appendIntegers(b, signs(v), -128) }},
-	{"ubinary", func(b []byte, v []float32) []byte { return appendIntegers(b, signs(v), 0) }},
+	{"int8", func(b []byte, v []float32) []byte { return appendIntegers(b, quantizeSteps(v), 0) }},
+	{"uint8", func(b []byte, v []float32) []byte { return appendIntegers(b, quantizeSteps(v), 128) }},
+	{"binary", func(b []byte, v []float32) []byte { return appendIntegers(b, signBits(v), -128) }},
+	{"ubinary", func(b []byte, v []float32) []byte { return appendIntegers(b, signBits(v), 0) }},
 	{"base64", appendBase64},
 }
 
-// steps are the numbers of v, of the length 1, in steps of 1/127.
-func steps(v []float32) []int {
+// quantizeSteps are the numbers of v, of the length 1, in steps of 1/127.
+func quantizeSteps(v []float32) []int {
 	sum := 0.0
 	for _, x := range v {
 		sum += float64(x) * float64(x)
@@ -47,8 +47,8 @@ func steps(v []float32) []int {
 	return all
 }
 
-// signs are bits, eight a number, the first the highest: which numbers of v are above 0.
-func signs(v []float32) []int {
+// signBits are bits, eight a number, the first the highest: which numbers of v are above 0.
+func signBits(v []float32) []int {
 	packed := make([]int, (len(v)+7)/8)
 	for i, x := range v {
 		if x > 0 {
@@ -82,8 +82,8 @@ type cohereEmbed struct {
 	Cut       string          `json:"truncate" enum:"NONE,START,END"`
 }
 
-// apply fills in what is not the same in other APIs.
-func (c *cohereEmbed) apply(r *Request) *api.Error {
+// fillRequest fills in what is not the same in other APIs.
+func (c *cohereEmbed) fillRequest(r *Request) *api.Error {
 	r.PromptAmong = inputTypes[c.InputType]
 	if c.Cut == "END" || c.Cut == "START" {
 		r.Fit.Most, r.Fit.Left = -1, c.Cut == "START"
@@ -99,8 +99,8 @@ func (c *cohereEmbed) apply(r *Request) *api.Error {
 	return nil
 }
 
-// texts reads the texts in either form.
-func (c *cohereEmbed) texts(r *Request) (list []string, err *api.Error) {
+// parseTexts reads the texts in either form.
+func (c *cohereEmbed) parseTexts(r *Request) (list []string, err *api.Error) {
 	r.Field = "texts"
 	raw := c.Texts
 	switch with := !api.Neutral(c.Inputs, "[]"); {
@@ -109,7 +109,7 @@ func (c *cohereEmbed) texts(r *Request) (list []string, err *api.Error) {
 	case with:
 		r.Field, raw = "inputs", c.Inputs
 	case api.Neutral(c.Texts, ""):
-		return nil, empty("texts", "texts is missing; give a list of strings")
+		return nil, newEmptyError("texts", "texts is missing; give a list of strings")
 	}
 	if list, err = readTexts(r.Field, raw); err == nil {
 		for _, text := range list {
@@ -126,11 +126,11 @@ func decodeCohereEmbed(version string) func(body []byte) (*Request, *api.Error) 
 		if err := api.Decode(body, &in); err != nil {
 			return nil, err
 		}
-		r := in.request(Embed)
-		if err := in.apply(r); err != nil {
+		r := in.newRequest(Embed)
+		if err := in.fillRequest(r); err != nil {
 			return nil, err
 		}
-		texts, err := in.texts(r)
+		texts, err := in.parseTexts(r)
 		if err != nil {
 			return nil, err
 		}

@@ -19,8 +19,8 @@ type common struct {
 	TruncationSide string `json:"truncation_side" enum:"left,right"`
 }
 
-// request begins the request that c's body asks.
-func (c *common) request(task Task) *Request {
+// newRequest begins the request that c's body asks.
+func (c *common) newRequest(task Task) *Request {
 	r := &Request{Model: c.Model, User: c.User, Salt: c.CacheSalt, RequestID: c.RequestID, Priority: c.Priority, Task: task, AddSpecial: true}
 	if c.AddSpecial != nil {
 		r.AddSpecial = *c.AddSpecial
@@ -38,8 +38,8 @@ type chat struct {
 	Messages json.RawMessage `json:"messages" is:"Messages"`
 }
 
-// inputs fills in what raw, which came in field, or the messages of c bring.
-func (r *Request) inputs(field string, raw json.RawMessage, c *chat, addSpecial *bool) *api.Error {
+// readRequestInputs fills in what raw, which came in field, or the messages of c bring.
+func (r *Request) readRequestInputs(field string, raw json.RawMessage, c *chat, addSpecial *bool) *api.Error {
 	r.Field = field
 	messages := c != nil && !api.Neutral(c.Messages, "")
 	switch {
@@ -55,7 +55,7 @@ func (r *Request) inputs(field string, raw json.RawMessage, c *chat, addSpecial 
 		}
 		return api.CheckMessages(r.Messages)
 	case api.Neutral(raw, ""):
-		return empty(field, "%s is missing; give a string, a list of strings, or token ids", field)
+		return newEmptyError(field, "%s is missing; give a string, a list of strings, or token ids", field)
 	}
 	return r.readInputs(field, raw)
 }
@@ -63,9 +63,9 @@ func (r *Request) inputs(field string, raw json.RawMessage, c *chat, addSpecial 
 func (r *Request) readInputs(field string, raw json.RawMessage) *api.Error {
 	var p api.Prompt
 	if api.Neutral(raw, "[]") {
-		return empty(field, "%s is an empty list; give at least one", field)
+		return newEmptyError(field, "%s is an empty list; give at least one", field)
 	}
-	if err := refused(p.Read(field, raw)); err != nil {
+	if err := refusalOf(p.Read(field, raw)); err != nil {
 		return err
 	}
 	for _, text := range p.Texts {
@@ -73,7 +73,7 @@ func (r *Request) readInputs(field string, raw json.RawMessage) *api.Error {
 	}
 	for i, ids := range p.Tokens {
 		if len(ids) == 0 {
-			return empty(field, "%s: list %d has no token ids", field, i)
+			return newEmptyError(field, "%s: list %d has no token ids", field, i)
 		}
 		r.Inputs = append(r.Inputs, Input{Tokens: ids})
 	}
@@ -87,25 +87,25 @@ func tooMany(field string, n int) *api.Error {
 	return nil
 }
 
-// refused is the *api.Error that err is, or none.
-func refused(err error) *api.Error {
+// refusalOf is the *api.Error that err is, or none.
+func refusalOf(err error) *api.Error {
 	if err == nil {
 		return nil
 	}
 	return err.(*api.Error) // of the api's own decoders
 }
 
-// strings reads a string or a list of them.
+// readStrings reads a string or a list of them.
 func readStrings(field string, raw json.RawMessage) ([]string, *api.Error) {
 	var list api.Strings
 	if api.Neutral(raw, "") {
-		return nil, empty(field, "%s is missing", field)
+		return nil, newEmptyError(field, "%s is missing", field)
 	}
-	if err := refused(list.Read(field, raw)); err != nil {
+	if err := refusalOf(list.Read(field, raw)); err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, empty(field, "%s is an empty list; give at least one", field)
+		return nil, newEmptyError(field, "%s is an empty list; give at least one", field)
 	}
 	return list, tooMany(field, len(list))
 }

@@ -76,7 +76,7 @@ func (e jinaError) JSONSchema() fields.Schema {
 // CodeEmpty marks a body with nothing to compute, which TEI tells from others that are wrong.
 const CodeEmpty = "empty_input"
 
-func empty(field, format string, args ...any) *api.Error {
+func newEmptyError(field, format string, args ...any) *api.Error {
 	e := api.Invalid(field, format, args...)
 	e.Code = CodeEmpty
 	return e

@@ -21,7 +21,7 @@ type embedding struct {
 	PromptName *string `json:"prompt_name"`    // TEI's
 }
 
-func (e *embedding) apply(r *Request) {
+func (e *embedding) fillRequest(r *Request) {
 	if e.Dimensions != nil {
 		r.Dimensions = *e.Dimensions
 	}
@@ -47,15 +47,15 @@ func decodeEmbeddings(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r, base64 := in.request(Embed), in.Format == "base64"
-	in.apply(r)
+	r, base64 := in.newRequest(Embed), in.Format == "base64"
+	in.fillRequest(r)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		b = a.list(b, spill, "embd-", func(b []byte, i int) []byte {
+		b = a.appendList(b, spill, "embd-", func(b []byte, i int) []byte {
 			b = appendElement(b, i, "embedding")
 			b = appendVector(append(b, `,"embedding":`...), &a.Results[i], base64, false)
 			return append(b, '}')
 		})
 		return append(a.Usage.Append(b), '}')
 	}
-	return r, r.inputs("input", in.Input, &in.chat, in.AddSpecial)
+	return r, r.readRequestInputs("input", in.Input, &in.chat, in.AddSpecial)
 }

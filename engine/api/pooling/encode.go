@@ -9,8 +9,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 )
 
-// list appends the answer's head and data, an element of which each result is, without the end of the object.
-func (a *Answer) list(b []byte, spill api.Spill, prefix string, element func(b []byte, i int) []byte) []byte {
+// appendList appends the answer's head and data, an element of which each result is, without the end of the object.
+func (a *Answer) appendList(b []byte, spill api.Spill, prefix string, element func(b []byte, i int) []byte) []byte {
 	b = api.AppendString(append(b, `{"id":`...), prefix+a.ID)
 	b = strconv.AppendInt(append(b, `,"object":"list","created":`...), a.Created, 10)
 	b = api.AppendString(append(b, `,"model":`...), a.Model)

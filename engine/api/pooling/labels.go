@@ -17,10 +17,10 @@ type labelled struct {
 	ItemFirst bool            `json:"item_first" default:"false"`
 }
 
-// apply fills in the query, the items and the labels.
-func (l *labelled) apply(r *Request) *api.Error {
+// fillRequest fills in the query, the items and the labels.
+func (l *labelled) fillRequest(r *Request) *api.Error {
 	if api.Neutral(l.Query, "") {
-		return empty("query", "query is missing; give a string, or token ids")
+		return newEmptyError("query", "query is missing; give a string, or token ids")
 	}
 	query := &Request{}
 	if err := query.readInputs("query", l.Query); err != nil {
@@ -31,7 +31,7 @@ func (l *labelled) apply(r *Request) *api.Error {
 	}
 	r.Query, r.Field = &query.Inputs[0], "items"
 	if api.Neutral(l.Items, "") {
-		return empty("items", "items is missing; give strings, or lists of token ids")
+		return newEmptyError("items", "items is missing; give strings, or lists of token ids")
 	}
 	if err := r.readInputs("items", l.Items); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (l *labelled) apply(r *Request) *api.Error {
 	if first := bytes.TrimLeft(l.Labels, " \t\r\n"); bytes.HasPrefix(bytes.TrimLeft(first[1:], " \t\r\n"), []byte{'['}) {
 		return api.Invalid("label_token_ids", "label_token_ids is a list of lists; labels of their own for each item are not supported: give one list")
 	}
-	if err := refused(r.Labels.Read("label_token_ids", l.Labels)); err != nil {
+	if err := refusalOf(r.Labels.Read("label_token_ids", l.Labels)); err != nil {
 		return err
 	}
 	if n := len(r.Labels); n == 0 || n > MaxLabels {
@@ -58,13 +58,13 @@ func decodeGenerative(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Labels)
-	if err := in.apply(r); err != nil {
+	r := in.newRequest(Labels)
+	if err := in.fillRequest(r); err != nil {
 		return nil, err
 	}
 	r.Separate, r.Softmax = true, in.Softmax == nil || *in.Softmax
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		b = a.list(b, spill, "generative-scoring-", a.scoreElement)
+		b = a.appendList(b, spill, "generative-scoring-", a.scoreElement)
 		return append(a.Usage.Append(b), '}')
 	}
 	return r, nil
@@ -94,8 +94,8 @@ func decodeLabelScores(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Labels)
-	if err := in.apply(r); err != nil {
+	r := in.newRequest(Labels)
+	if err := in.fillRequest(r); err != nil {
 		return nil, err
 	}
 	if t := in.Temperature; t != nil {

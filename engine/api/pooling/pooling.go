@@ -127,22 +127,22 @@ func Endpoints() []Endpoint {
 			list = append(list, Endpoint{path, about, bodies, answer, func([]byte) Dialect { return errors }, []Dialect{errors}, decode})
 		}
 	}
-	add(Jina, decodeEmbeddings, "Vectors of inputs, in OpenAI's form", listed("embedding", vectorText), body[embeddingsBody](), "/v1/embeddings", "/embeddings")
-	add(OpenAI, decodeScore, "How well pairs of texts fit, in vLLM's form, or probabilities of labels, in SGLang's", fields.AnyOf(listed("score", number), labelScores), slices.Concat(body[scoreBody](), body[labelScoresBody]()), "/v1/score", "/score")
-	add(Jina, decodeRerank, "Documents, the best first, in Jina's form", reranked, body[ranking](), "/v1/rerank", "/v1/reranking", "/reranking")
-	add(Cohere, decodeCohereRerank, "Documents, the best first, in Cohere's form", cohereRanked, body[ranking](), "/v2/rerank")
-	add(Cohere, decodeCohereEmbed("1"), "Vectors of texts, in Cohere's first form", cohereVectors, body[cohereEmbed](), "/v1/embed")
-	add(Cohere, decodeCohereEmbed("2"), "Vectors of texts, in Cohere's second form", cohereVectors, body[cohereEmbed](), "/v2/embed")
-	add(OpenAI, decodeNIMRanking, "Passages, the best first, in NIM's form", rankings, body[rankingBody](), "/v1/ranking")
-	add(OpenAI, decodeGenerative, "The probability of the first label behind each item, in vLLM's form", listed("score", number), body[labelled](), "/generative_scoring")
-	add(OpenAI, decodeClassify, "Classes of inputs, in vLLM's form", classified, body[classifyBody](), "/v1/classify", "/classify")
-	add(OpenAI, decodePooling, "What the model is for, or the task asks, of inputs, in vLLM's form", listed("data", fields.AnyOf(vectorText, fields.ListOf(numbers))), body[poolingBody](), "/pooling")
-	add(TEI, decodeEmbed, "Vectors of inputs, in TEI's form", fields.ListOf(numbers), body[embedBody](), "/embed")
-	add(TEI, decodeEmbedAll, "Vectors of the tokens of inputs, in TEI's form", fields.ListOf(fields.ListOf(numbers)), body[embedAllBody](), "/embed_all")
-	add(TEI, decodePredict, "Classes of inputs, in TEI's form", fields.AnyOf(predictions, fields.ListOf(predictions)), body[predictBody](), "/predict")
-	add(TEI, decodeSimilarity, "How alike sentences are, in TEI's form", numbers, body[similarityBody](), "/similarity")
+	add(Jina, decodeEmbeddings, "Vectors of inputs, in OpenAI's form", indexedListSchema("embedding", vectorText), bodySchemas[embeddingsBody](), "/v1/embeddings", "/embeddings")
+	add(OpenAI, decodeScore, "How well pairs of texts fit, in vLLM's form, or probabilities of labels, in SGLang's", fields.AnyOf(indexedListSchema("score", number), labelScores), slices.Concat(bodySchemas[scoreBody](), bodySchemas[labelScoresBody]()), "/v1/score", "/score")
+	add(Jina, decodeRerank, "Documents, the best first, in Jina's form", reranked, bodySchemas[ranking](), "/v1/rerank", "/v1/reranking", "/reranking")
+	add(Cohere, decodeCohereRerank, "Documents, the best first, in Cohere's form", cohereRanked, bodySchemas[ranking](), "/v2/rerank")
+	add(Cohere, decodeCohereEmbed("1"), "Vectors of texts, in Cohere's first form", cohereVectors, bodySchemas[cohereEmbed](), "/v1/embed")
+	add(Cohere, decodeCohereEmbed("2"), "Vectors of texts, in Cohere's second form", cohereVectors, bodySchemas[cohereEmbed](), "/v2/embed")
+	add(OpenAI, decodeNIMRanking, "Passages, the best first, in NIM's form", rankings, bodySchemas[rankingBody](), "/v1/ranking")
+	add(OpenAI, decodeGenerative, "The probability of the first label behind each item, in vLLM's form", indexedListSchema("score", number), bodySchemas[labelled](), "/generative_scoring")
+	add(OpenAI, decodeClassify, "Classes of inputs, in vLLM's form", classified, bodySchemas[classifyBody](), "/v1/classify", "/classify")
+	add(OpenAI, decodePooling, "What the model is for, or the task asks, of inputs, in vLLM's form", indexedListSchema("data", fields.AnyOf(vectorText, fields.ListOf(numbers))), bodySchemas[poolingBody](), "/pooling")
+	add(TEI, decodeEmbed, "Vectors of inputs, in TEI's form", fields.ListOf(numbers), bodySchemas[embedBody](), "/embed")
+	add(TEI, decodeEmbedAll, "Vectors of the tokens of inputs, in TEI's form", fields.ListOf(fields.ListOf(numbers)), bodySchemas[embedAllBody](), "/embed_all")
+	add(TEI, decodePredict, "Classes of inputs, in TEI's form", fields.AnyOf(predictions, fields.ListOf(predictions)), bodySchemas[predictBody](), "/predict")
+	add(TEI, decodeSimilarity, "How alike sentences are, in TEI's form", numbers, bodySchemas[similarityBody](), "/similarity")
 	return append(list, Endpoint{
-		"/rerank", "Documents, the best first, in Jina's form or in TEI's", slices.Concat(body[ranking](), body[teiRerankBody]()), fields.AnyOf(reranked, teiRanked),
+		"/rerank", "Documents, the best first, in Jina's form or in TEI's", slices.Concat(bodySchemas[ranking](), bodySchemas[teiRerankBody]()), fields.AnyOf(reranked, teiRanked),
 		rerankDialect, []Dialect{Jina, TEI}, decodeEitherRerank,
 	})
 }

@@ -21,13 +21,13 @@ type pairing struct {
 	OldName     *bool  `json:"activation"` // of use_activation
 }
 
-func (p *pairing) apply(r *Request) {
+func (p *pairing) fillRequest(r *Request) {
 	r.Templating, r.Instruction, r.Fit.Query, r.Fit.Document = p.Templating, p.Instruction, p.PerQuery, p.PerDocument
-	r.Activate = raw(p.Activation, p.OldName)
+	r.Activate = rawActivation(p.Activation, p.OldName)
 }
 
-// raw is false where the first of these that is given is, and else nil: the checkpoint says.
-func raw(given ...*bool) *bool {
+// rawActivation is false where the first of these that is given is, and else nil: the checkpoint says.
+func rawActivation(given ...*bool) *bool {
 	for _, v := range given {
 		if v != nil && !*v {
 			return v
@@ -39,8 +39,8 @@ func raw(given ...*bool) *bool {
 	return nil
 }
 
-// pairs checks that there is one query, or one for each document.
-func (r *Request) pairs() *api.Error {
+// checkPairs checks that there is one query, or one for each document.
+func (r *Request) checkPairs() *api.Error {
 	if q, d := len(r.Queries), len(r.Documents); q != d && q != 1 {
 		return api.Invalid(r.QueryField, "%s has %d elements and %s has %d; give one, or as many", r.QueryField, q, r.Field, d)
 	}
@@ -72,8 +72,8 @@ func decodeScore(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Score)
-	in.apply(r)
+	r := in.newRequest(Score)
+	in.fillRequest(r)
 	given := map[string]json.RawMessage{"queries": in.Queries, "documents": in.Docs, "items": in.Items, "data_1": in.Data1, "data_2": in.Data2, "text_1": in.Text1, "text_2": in.Text2}
 	for _, form := range pairForms {
 		if given[form[0]] == nil || given[form[1]] == nil {
@@ -88,13 +88,13 @@ func decodeScore(body []byte) (*Request, *api.Error) {
 			return nil, err
 		}
 		r.answer = answerScores
-		return r, r.pairs()
+		return r, r.checkPairs()
 	}
-	return nil, empty("queries", "the pairs are missing; give queries and documents, queries and items, data_1 and data_2, text_1 and text_2 or, for the probabilities of labels, query, items and label_token_ids")
+	return nil, newEmptyError("queries", "the pairs are missing; give queries and documents, queries and items, data_1 and data_2, text_1 and text_2 or, for the probabilities of labels, query, items and label_token_ids")
 }
 
 func answerScores(b []byte, spill api.Spill, a *Answer) []byte {
-	b = a.list(b, spill, "score-", a.scoreElement)
+	b = a.appendList(b, spill, "score-", a.scoreElement)
 	return append(a.Usage.Append(b), '}')
 }
 
@@ -177,8 +177,8 @@ func decodeRanking(body []byte) (*Request, *ranking, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, nil, err
 	}
-	r := in.request(Score)
-	in.apply(r)
+	r := in.newRequest(Score)
+	in.fillRequest(r)
 	if r.Instruction == "" {
 		r.Instruction = in.Instruct
 	}
@@ -187,7 +187,7 @@ func decodeRanking(body []byte) (*Request, *ranking, *api.Error) {
 	}
 	r.QueryField, r.Field = "query", "documents"
 	if in.Query == nil {
-		return nil, nil, empty("query", "query is missing; give a string")
+		return nil, nil, newEmptyError("query", "query is missing; give a string")
 	}
 	query, err := readText(r.QueryField, in.Query)
 	if err != nil {
@@ -214,7 +214,7 @@ func decodeRerank(body []byte) (*Request, *api.Error) {
 		b = api.AppendString(append(b, `{"id":`...), "rerank-"+a.ID)
 		b = strconv.AppendInt(append(b, `,"object":"rerank","created":`...), a.Created, 10)
 		b = api.AppendString(append(b, `,"model":`...), a.Model)
-		b = a.ranked(append(b, `,"results":`...), spill, *in.TopN, withText)
+		b = a.appendRanked(append(b, `,"results":`...), spill, *in.TopN, withText)
 		return append(a.Usage.Append(b), '}')
 	}
 	return r, nil
@@ -229,7 +229,7 @@ func decodeCohereRerank(body []byte) (*Request, *api.Error) {
 	withText := in.ReturnDocuments != nil && *in.ReturnDocuments
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		b = api.AppendString(append(b, `{"id":`...), "rerank-"+a.ID)
-		b = a.ranked(append(b, `,"results":`...), spill, *in.TopN, withText)
+		b = a.appendRanked(append(b, `,"results":`...), spill, *in.TopN, withText)
 		b = append(b, `,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1},"tokens":{"input_tokens":`...)
 		b = strconv.AppendInt(b, int64(a.Usage.PromptTokens), 10)
 		return append(b, "}}}"...)
@@ -237,8 +237,8 @@ func decodeCohereRerank(body []byte) (*Request, *api.Error) {
 	return r, nil
 }
 
-// order are the indices of the results, the best first, at most n where n is not 0.
-func (a *Answer) order(n int) []int {
+// resultOrder are the indices of the results, the best first, at most n where n is not 0.
+func (a *Answer) resultOrder(n int) []int {
 	best := make([]int, len(a.Results))
 	for i := range best {
 		best[i] = i
@@ -250,9 +250,9 @@ func (a *Answer) order(n int) []int {
 	return best
 }
 
-// ranked appends the documents, the best first.
-func (a *Answer) ranked(b []byte, spill api.Spill, n int, withText bool) []byte {
-	best := a.order(n)
+// appendRanked appends the documents, the best first.
+func (a *Answer) appendRanked(b []byte, spill api.Spill, n int, withText bool) []byte {
+	best := a.resultOrder(n)
 	return api.AppendElements(b, len(best), spill, func(b []byte, k int) []byte {
 		i := best[k]
 		b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)
@@ -278,7 +278,7 @@ func decodeNIMRanking(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Score)
+	r := in.newRequest(Score)
 	r.QueryField, r.Field, r.Activate = "query", "passages", new(bool)
 	if in.Truncate == "END" {
 		r.Fit.Most = -1
@@ -291,7 +291,7 @@ func decodeNIMRanking(body []byte) (*Request, *api.Error) {
 		return nil, err
 	}
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		best := a.order(0)
+		best := a.resultOrder(0)
 		b = api.AppendElements(append(b, `{"rankings":`...), len(best), spill, func(b []byte, k int) []byte {
 			b = strconv.AppendInt(append(b, `{"index":`...), int64(best[k]), 10)
 			b = appendScore(append(b, `,"logit":`...), a.Results[best[k]].Scores[0])
@@ -299,5 +299,5 @@ func decodeNIMRanking(body []byte) (*Request, *api.Error) {
 		})
 		return append(a.Usage.Append(b), '}')
 	}
-	return r, r.pairs()
+	return r, r.checkPairs()
 }

@@ -7,8 +7,10 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
 
-// body is what a request's struct takes.
-func body[Of any]() []fields.Schema { return []fields.Schema{fields.Body(reflect.TypeFor[Of]())} }
+// bodySchemas is what a request's struct takes.
+func bodySchemas[Of any]() []fields.Schema {
+	return []fields.Schema{fields.Body(reflect.TypeFor[Of]())}
+}
 
 // TextsBody and IDsBody are the bodies of TEI's /tokenize and /decode, and TokensAnswer what the former answers.
 var (
@@ -45,19 +47,19 @@ var (
 	numbers               = fields.ListOf(number)
 	vectorText            = fields.AnyOf(numbers, word)
 	usage                 = fields.Answer(reflect.TypeFor[api.Usage]())
-	reranked              = record("id", word, "object", fields.Schema{"const": "rerank"}, "created", integer, "model", word, "results", rankedList, "usage", usage)
-	rankedList            = fields.ListOf(with(record("index", integer, "relevance_score", number), "document", record("text", word)))
-	cohereRanked          = record("id", word, "results", rankedList, "meta", fields.Schema{"type": "object"})
-	cohereVectors         = record("id", word, "response_type", word, "embeddings", fields.AnyOf(fields.ListOf(numbers), fields.Schema{"type": "object"}), "texts", fields.ListOf(word), "meta", fields.Schema{"type": "object"})
-	labelScores           = record("object", fields.Schema{"const": "scoring"}, "scores", fields.ListOf(numbers), "model", word, "usage", usage)
-	rankings              = record("rankings", fields.ListOf(record("index", integer, "logit", number)), "usage", usage)
-	classified            = list(record("index", integer, "label", word, "probs", numbers, "num_classes", integer))
-	predictions           = fields.ListOf(record("score", number, "label", word))
-	teiRanked             = fields.ListOf(with(record("index", integer, "score", number), "text", word))
+	reranked              = recordSchema("id", word, "object", fields.Schema{"const": "rerank"}, "created", integer, "model", word, "results", rankedList, "usage", usage)
+	rankedList            = fields.ListOf(withField(recordSchema("index", integer, "relevance_score", number), "document", recordSchema("text", word)))
+	cohereRanked          = recordSchema("id", word, "results", rankedList, "meta", fields.Schema{"type": "object"})
+	cohereVectors         = recordSchema("id", word, "response_type", word, "embeddings", fields.AnyOf(fields.ListOf(numbers), fields.Schema{"type": "object"}), "texts", fields.ListOf(word), "meta", fields.Schema{"type": "object"})
+	labelScores           = recordSchema("object", fields.Schema{"const": "scoring"}, "scores", fields.ListOf(numbers), "model", word, "usage", usage)
+	rankings              = recordSchema("rankings", fields.ListOf(recordSchema("index", integer, "logit", number)), "usage", usage)
+	classified            = listSchema(recordSchema("index", integer, "label", word, "probs", numbers, "num_classes", integer))
+	predictions           = fields.ListOf(recordSchema("score", number, "label", word))
+	teiRanked             = fields.ListOf(withField(recordSchema("index", integer, "score", number), "text", word))
 )
 
-// record is an object of fields, all of which it has: names with schemas between them.
-func record(of ...any) fields.Schema {
+// recordSchema is an object of fields, all of which it has: names with schemas between them.
+func recordSchema(of ...any) fields.Schema {
 	properties, required := fields.Schema{}, []string{}
 	for i := 0; i < len(of); i += 2 {
 		name := of[i].(string)
@@ -66,17 +68,17 @@ func record(of ...any) fields.Schema {
 	return fields.Schema{"type": "object", "properties": properties, "required": required}
 }
 
-// with is a record that may have one field more.
-func with(r fields.Schema, name string, of fields.Schema) fields.Schema {
+// withField is a record that may have one field more.
+func withField(r fields.Schema, name string, of fields.Schema) fields.Schema {
 	r["properties"].(fields.Schema)[name] = of
 	return r
 }
 
-func list(element fields.Schema) fields.Schema {
-	return record("id", word, "object", fields.Schema{"const": "list"}, "created", integer, "model", word, "data", fields.ListOf(element), "usage", usage)
+func listSchema(element fields.Schema) fields.Schema {
+	return recordSchema("id", word, "object", fields.Schema{"const": "list"}, "created", integer, "model", word, "data", fields.ListOf(element), "usage", usage)
 }
 
-// listed is a list of elements that have an index, and a value under a name.
-func listed(name string, value fields.Schema) fields.Schema {
-	return list(record("index", integer, "object", word, name, value))
+// indexedListSchema is a list of elements that have an index, and a value under a name.
+func indexedListSchema(name string, value fields.Schema) fields.Schema {
+	return listSchema(recordSchema("index", integer, "object", word, name, value))
 }

@@ -18,7 +18,7 @@ type teiCommon struct {
 	PromptName *string `json:"prompt_name"`
 }
 
-func (c *teiCommon) request(task Task) *Request {
+func (c *teiCommon) newRequest(task Task) *Request {
 	r := &Request{Model: c.Model, Task: task, Prompt: c.PromptName, AddSpecial: true}
 	if c.Truncate != nil && *c.Truncate {
 		r.Fit.Most = -1
@@ -40,16 +40,16 @@ func decodeEmbed(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Embed)
+	r := in.newRequest(Embed)
 	if in.Normalize == nil {
 		in.Normalize = new(bool)
 		*in.Normalize = true
 	}
-	(&embedding{Dimensions: in.Dimensions, Normalize: in.Normalize, PromptName: in.PromptName}).apply(r)
+	(&embedding{Dimensions: in.Dimensions, Normalize: in.Normalize, PromptName: in.PromptName}).fillRequest(r)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendFloats(b, a.Results[i].Vector) })
 	}
-	return r, r.inputs("inputs", in.Inputs, nil, nil)
+	return r, r.readRequestInputs("inputs", in.Inputs, nil, nil)
 }
 
 type embedAllBody struct {
@@ -63,11 +63,11 @@ func decodeEmbedAll(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(EmbedTokens)
+	r := in.newRequest(EmbedTokens)
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		return api.AppendElements(b, len(a.Results), spill, func(b []byte, i int) []byte { return appendVector(b, &a.Results[i], false, true) })
 	}
-	return r, r.inputs("inputs", in.Inputs, nil, nil)
+	return r, r.readRequestInputs("inputs", in.Inputs, nil, nil)
 }
 
 type predictBody struct {
@@ -83,7 +83,7 @@ func decodePredict(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Classify)
+	r := in.newRequest(Classify)
 	r.Field = "inputs"
 	if r.Activate = nil; in.RawScores {
 		r.Activate = new(bool)
@@ -94,9 +94,9 @@ func decodePredict(body []byte) (*Request, *api.Error) {
 	}
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
 		if !many {
-			return a.predicted(b, 0)
+			return a.appendClasses(b, 0)
 		}
-		return api.AppendElements(b, len(a.Results), spill, a.predicted)
+		return api.AppendElements(b, len(a.Results), spill, a.appendClasses)
 	}
 	return r, nil
 }
@@ -104,7 +104,7 @@ func decodePredict(body []byte) (*Request, *api.Error) {
 // readSequences reads the inputs of /predict, and says whether they are a list of inputs.
 func (r *Request) readSequences(raw json.RawMessage) (many bool, err *api.Error) {
 	if api.Neutral(raw, "") {
-		return false, empty("inputs", "inputs is missing; give a text, a pair of texts, or a list of lists of them")
+		return false, newEmptyError("inputs", "inputs is missing; give a text, a pair of texts, or a list of lists of them")
 	}
 	var list [][]string
 	if json.Unmarshal(raw, &list) == nil {
@@ -117,7 +117,7 @@ func (r *Request) readSequences(raw json.RawMessage) (many bool, err *api.Error)
 		list = [][]string{one}
 	}
 	if len(list) == 0 {
-		return false, empty("inputs", "inputs is an empty list; give at least one")
+		return false, newEmptyError("inputs", "inputs is an empty list; give at least one")
 	}
 	for i, texts := range list {
 		switch len(texts) {
@@ -132,8 +132,8 @@ func (r *Request) readSequences(raw json.RawMessage) (many bool, err *api.Error)
 	return many, tooMany("inputs", len(list))
 }
 
-// predicted appends the classes of an input, the likeliest first.
-func (a *Answer) predicted(b []byte, i int) []byte {
+// appendClasses appends the classes of an input, the likeliest first.
+func (a *Answer) appendClasses(b []byte, i int) []byte {
 	scores := a.Results[i].Scores
 	best := make([]int, len(scores))
 	for k := range best {
@@ -171,10 +171,10 @@ func decodeSimilarity(body []byte) (*Request, *api.Error) {
 		return nil, err
 	}
 	in.Parameters.Model = in.Model
-	r := in.Parameters.request(Similarity)
+	r := in.Parameters.newRequest(Similarity)
 	r.QueryField, r.Field = "inputs.source_sentence", "inputs.sentences"
 	if in.Inputs.Source == nil {
-		return nil, empty(r.QueryField, "%s is missing; give a string", r.QueryField)
+		return nil, newEmptyError(r.QueryField, "%s is missing; give a string", r.QueryField)
 	}
 	r.Queries = []string{*in.Inputs.Source}
 	var err *api.Error
@@ -219,9 +219,9 @@ func decodeTEIRerank(body []byte) (*Request, *api.Error) {
 	if err := api.Decode(body, &in); err != nil {
 		return nil, err
 	}
-	r := in.request(Score)
+	r := in.newRequest(Score)
 	if in.Query == nil {
-		return nil, empty("query", "query is missing; give a string")
+		return nil, newEmptyError("query", "query is missing; give a string")
 	}
 	activate := !in.RawScores
 	r.QueryField, r.Field, r.Queries, r.Activate = "query", "texts", []string{*in.Query}, &activate
@@ -230,7 +230,7 @@ func decodeTEIRerank(body []byte) (*Request, *api.Error) {
 		return nil, err
 	}
 	r.answer = func(b []byte, spill api.Spill, a *Answer) []byte {
-		best := a.order(0)
+		best := a.resultOrder(0)
 		return api.AppendElements(b, len(best), spill, func(b []byte, k int) []byte {
 			i := best[k]
 			b = strconv.AppendInt(append(b, `{"index":`...), int64(i), 10)

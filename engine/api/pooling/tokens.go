@@ -64,13 +64,13 @@ func DecodeIDs(body []byte) (*IDsRequest, *api.Error) {
 	var p api.Prompt
 	switch {
 	case api.Neutral(in.IDs, ""):
-		return nil, empty("ids", "ids is missing; give a list of token ids, or a list of such lists")
+		return nil, newEmptyError("ids", "ids is missing; give a list of token ids, or a list of such lists")
 	case api.Neutral(in.IDs, "[]"):
-		return nil, empty("ids", "ids is an empty list; give at least one")
+		return nil, newEmptyError("ids", "ids is an empty list; give at least one")
 	case bytes.ContainsRune(in.IDs, '"'):
 		return nil, api.Invalid("ids", "ids must be a list of token ids, or a list of such lists")
 	}
-	if err := refused(p.Read("ids", in.IDs)); err != nil {
+	if err := refusalOf(p.Read("ids", in.IDs)); err != nil {
 		return nil, err
 	}
 	return &IDsRequest{in.Model, p.Tokens, in.SkipSpecial == nil || *in.SkipSpecial}, tooMany("ids", len(p.Tokens))

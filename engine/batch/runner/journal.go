@@ -35,7 +35,7 @@ func OpenJournal(path string, done batch.Answered) (*Journal, error) {
 		return nil, errors.Join(fmt.Errorf("%s is being written by another process: %w", path, err), file.Close())
 	}
 	if j.size, err = batch.Scan(file, done); err == nil {
-		err = j.cut()
+		err = j.truncateTail()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
@@ -43,8 +43,8 @@ func OpenJournal(path string, done batch.Answered) (*Journal, error) {
 	return j, nil
 }
 
-// cut takes off what is behind the last whole answer; the caller holds mu, or is alone.
-func (j *Journal) cut() error {
+// truncateTail takes off what is behind the last whole answer; the caller holds mu, or is alone.
+func (j *Journal) truncateTail() error {
 	if err := j.file.Truncate(j.size); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (j *Journal) Append(answer []byte) error {
 		return j.broken
 	}
 	if _, err := j.file.Write(answer); err != nil {
-		j.broken = j.cut()
+		j.broken = j.truncateTail()
 		return err
 	}
 	j.size += int64(len(answer))

@@ -58,7 +58,7 @@ func (r *Run) Do(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var group sync.WaitGroup // of lines under way, which end with ctx
-	err := r.send(ctx, fail, &group)
+	err := r.sendLines(ctx, fail, &group)
 	if err != nil {
 		fail(err)
 	}
@@ -69,7 +69,7 @@ func (r *Run) Do(ctx context.Context) error {
 	return err
 }
 
-func (r *Run) send(ctx context.Context, fail context.CancelCauseFunc, group *sync.WaitGroup) error {
+func (r *Run) sendLines(ctx context.Context, fail context.CancelCauseFunc, group *sync.WaitGroup) error {
 	for lines := batch.NewReader(r.Input, r.Rules); ; {
 		line, err := lines.Next()
 		if err == io.EOF {
@@ -87,18 +87,18 @@ func (r *Run) send(ctx context.Context, fail context.CancelCauseFunc, group *syn
 		}
 		group.Go(func() {
 			defer r.Room.lines.Release(weight)
-			if err := r.answer(ctx, line); err != nil {
+			if err := r.answerLine(ctx, line); err != nil {
 				fail(err)
 			}
 		})
 	}
 }
 
-// answer sends a line until it has a reply that is final, and keeps that.
-func (r *Run) answer(ctx context.Context, line *batch.Line) error {
+// answerLine sends a line until it has a reply that is final, and keeps that.
+func (r *Run) answerLine(ctx context.Context, line *batch.Line) error {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	reply, err := r.ask(asking, line)
+	reply, err := r.askLine(asking, line)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -122,9 +122,9 @@ func (r *Run) answer(ctx context.Context, line *batch.Line) error {
 // errExpired says that a line came too late.
 var errExpired = errors.New("the line came too late")
 
-func (r *Run) ask(ctx context.Context, line *batch.Line) (*batch.Reply, error) {
+func (r *Run) askLine(ctx context.Context, line *batch.Line) (*batch.Reply, error) {
 	for tries, faults := 0, 0; ; tries++ {
-		if r.late() {
+		if r.isExpired() {
 			return nil, errExpired
 		}
 		reply, err := r.Ask(ctx, line)
@@ -154,7 +154,7 @@ func (r *Run) ask(ctx context.Context, line *batch.Line) (*batch.Reply, error) {
 	}
 }
 
-func (r *Run) late() bool {
+func (r *Run) isExpired() bool {
 	select {
 	case <-r.Expired: // never of nil
 		return true

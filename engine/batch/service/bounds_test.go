@@ -70,7 +70,7 @@ func TestForgotten(t *testing.T) {
 	k.get("o1", "/v1/batches/"+second)
 	k.get("o1", "/v1/files/"+done["output_file_id"].(string))
 	err := db.Update(func(tx *bolt.Tx) error {
-		if err := put(tx, batchBucket, "o2", "batch_1", &batchRecord{object: object{Status: validating}}); err != nil {
+		if err := putRecord(tx, batchBucket, "o2", "batch_1", &batchRecord{object: object{Status: validating}}); err != nil {
 			return err
 		}
 		return makeRoom(tx, "o2", 1)
@@ -112,12 +112,12 @@ func marked(k *kept, id string) error {
 		return err
 	}
 	err = st.db.Update(func(tx *bolt.Tx) error {
-		b, err := get[batchRecord](tx, batchBucket, "o1", id)
+		b, err := getRecord[batchRecord](tx, batchBucket, "o1", id)
 		if err != nil {
 			return err
 		}
 		b.Status = cancelling
-		return put(tx, batchBucket, "o1", id, b)
+		return putRecord(tx, batchBucket, "o1", id, b)
 	})
 	return errors.Join(err, st.db.Close())
 }

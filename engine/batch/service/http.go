@@ -29,7 +29,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.body.Message }
 
-func invalid(param, format string, args ...any) error {
+func invalidParam(param, format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, api.Invalid(param, format, args...)}
 }
 
@@ -40,20 +40,20 @@ func (s *Service) Handler() http.Handler {
 		"POST /v1/files": s.uploadFile, "GET /v1/files": s.listFiles, "GET /v1/files/{id}": s.showFile,
 		"DELETE /v1/files/{id}": s.dropFile, "GET /v1/files/{id}/content": s.content,
 		"POST /v1/batches": s.createBatch, "GET /v1/batches": s.listBatches, "GET /v1/batches/{id}": s.showBatch,
-		"POST /v1/batches/{id}/cancel": s.cancelBatch, "/": unknown,
+		"POST /v1/batches/{id}/cancel": s.cancelBatch, "/": refuseUnknownPath,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			control := http.NewResponseController(w)
 			_ = control.EnableFullDuplex() // a refusal may come before the body's end
 			if err := h(w, r, r.Header.Get(OwnerHeader)); err != nil {
-				s.refuse(w, err)
-				linger(control, r.Body)
+				s.writeRefusal(w, err)
+				drainBody(control, r.Body)
 			}
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would send it elsewhere
-			s.refuse(w, unknown(w, r, ""))
+			s.writeRefusal(w, refuseUnknownPath(w, r, ""))
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -63,19 +63,19 @@ func (s *Service) Handler() http.Handler {
 // lingerTimeout bounds how long the rest of a body is read that was refused before its end.
 const lingerTimeout = 10 * time.Second
 
-// linger passes over the rest of a body until who sends it has read the refusal and hangs up: a connection closed before is
+// drainBody passes over the rest of a body until who sends it has read the refusal and hangs up: a connection closed before is
 // reset, and the refusal lost.
-func linger(control *http.ResponseController, body io.Reader) {
+func drainBody(control *http.ResponseController, body io.Reader) {
 	_ = control.Flush()
 	_ = control.SetReadDeadline(time.Now().Add(lingerTimeout))
 	_, _ = io.Copy(io.Discard, body) // its error is the end that is waited for
 }
 
-func unknown(_ http.ResponseWriter, r *http.Request, _ string) error {
+func refuseUnknownPath(_ http.ResponseWriter, r *http.Request, _ string) error {
 	return &refusal{http.StatusNotFound, &api.Error{Type: api.TypeNotFound, Code: "unknown_path", Message: fmt.Sprintf("%.20s %.200s is not served", r.Method, r.URL.Path)}}
 }
 
-func (s *Service) refuse(w http.ResponseWriter, err error) {
+func (s *Service) writeRefusal(w http.ResponseWriter, err error) {
 	var known *refusal
 	var full *SpaceError
 	switch {
@@ -86,7 +86,7 @@ func (s *Service) refuse(w http.ResponseWriter, err error) {
 		known = &refusal{http.StatusServiceUnavailable, &api.Error{Type: api.TypeServer, Code: "disk_full", Message: "the server's disk is full; nothing was kept: try again when there is room"}}
 	default:
 		s.log.Error("a request about files or batches failed", zap.Error(err))
-		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: engine.HidePaths(reason(err))}}
+		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: engine.HidePaths(errorReason(err))}}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(known.status)
@@ -94,7 +94,7 @@ func (s *Service) refuse(w http.ResponseWriter, err error) {
 	_, _ = w.Write(text)                // a client that has left hears nothing
 }
 
-func answer(w http.ResponseWriter, value any) error {
+func writeJSON(w http.ResponseWriter, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -104,53 +104,53 @@ func answer(w http.ResponseWriter, value any) error {
 	return nil
 }
 
-// none is the refusal of an id that the owner has nothing under.
-func none(what, id string) error {
+// notFound is the refusal of an id that the owner has nothing under.
+func notFound(what, id string) error {
 	return &refusal{http.StatusNotFound, &api.Error{Type: api.TypeInvalidRequest, Param: "id", Code: "not_found", Message: fmt.Sprintf("No %s found with id '%.100s'.", what, id)}}
 }
 
-func (s *Service) file(owner, id string) (*fileRecord, error) {
+func (s *Service) findFile(owner, id string) (*fileRecord, error) {
 	var f *fileRecord
 	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
-		f, err = get[fileRecord](tx, fileBucket, owner, id)
+		f, err = getRecord[fileRecord](tx, fileBucket, owner, id)
 		return err
 	})
-	if errors.Is(err, errNone) || err == nil && f.gone(time.Now()) {
-		return nil, none("file", id)
+	if errors.Is(err, errNone) || err == nil && f.isGone(time.Now()) {
+		return nil, notFound("file", id)
 	}
 	return f, err
 }
 
 func (s *Service) showFile(w http.ResponseWriter, r *http.Request, owner string) error {
-	f, err := s.file(owner, r.PathValue("id"))
+	f, err := s.findFile(owner, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return answer(w, f.file)
+	return writeJSON(w, f.file)
 }
 
 func (s *Service) dropFile(w http.ResponseWriter, r *http.Request, owner string) error {
-	f, err := s.file(owner, r.PathValue("id"))
+	f, err := s.findFile(owner, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	if err := s.deleteFile(owner, f.ID); errors.Is(err, errNone) {
-		return none("file", f.ID) // deleted meanwhile
+		return notFound("file", f.ID) // deleted meanwhile
 	} else if err != nil {
 		return err
 	}
-	return answer(w, map[string]any{"id": f.ID, "object": "file", "deleted": true})
+	return writeJSON(w, map[string]any{"id": f.ID, "object": "file", "deleted": true})
 }
 
 // content sends a file; nothing waits for who reads it.
 func (s *Service) content(w http.ResponseWriter, r *http.Request, owner string) error {
-	f, err := s.file(owner, r.PathValue("id"))
+	f, err := s.findFile(owner, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	in, err := os.Open(s.store.path(f.ID))
 	if errors.Is(err, os.ErrNotExist) {
-		return none("file", f.ID) // deleted meanwhile
+		return notFound("file", f.ID) // deleted meanwhile
 	}
 	if err != nil {
 		return err
@@ -161,25 +161,25 @@ func (s *Service) content(w http.ResponseWriter, r *http.Request, owner string) 
 	return nil
 }
 
-// list answers with a page of what an owner has.
-func list[T, Shown any](s *Service, w http.ResponseWriter, r *http.Request, owner string, bucket []byte, most, standard int, wanted func(*T) bool, show func(*T) (string, Shown)) error {
+// listPage answers with a page of what an owner has.
+func listPage[T, Shown any](s *Service, w http.ResponseWriter, r *http.Request, owner string, bucket []byte, most, standard int, wanted func(*T) bool, show func(*T) (string, Shown)) error {
 	query := r.URL.Query()
 	limit := standard
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return invalid("limit", "limit is %.50q; it must be from 1 to %d", text, most)
+			return invalidParam("limit", "limit is %.50q; it must be from 1 to %d", text, most)
 		}
 		limit = n
 	}
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return invalid("order", "order is %.50q; it must be asc or desc", order)
+		return invalidParam("order", "order is %.50q; it must be asc or desc", order)
 	}
 	var items []*T
 	more := false
 	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
-		items, more, err = page(tx, bucket, owner, query.Get("after"), order != "asc", limit, wanted)
+		items, more, err = recordPage(tx, bucket, owner, query.Get("after"), order != "asc", limit, wanted)
 		return err
 	})
 	if err != nil {
@@ -200,28 +200,28 @@ func list[T, Shown any](s *Service, w http.ResponseWriter, r *http.Request, owne
 		out.LastID = &id
 		out.Data = append(out.Data, shown)
 	}
-	return answer(w, out)
+	return writeJSON(w, out)
 }
 
 func (s *Service) listFiles(w http.ResponseWriter, r *http.Request, owner string) error {
 	now, purpose := time.Now(), r.URL.Query().Get("purpose")
-	return list(s, w, r, owner, fileBucket, 10000, 10000,
-		func(f *fileRecord) bool { return !f.gone(now) && (purpose == "" || purpose == f.Purpose) },
+	return listPage(s, w, r, owner, fileBucket, 10000, 10000,
+		func(f *fileRecord) bool { return !f.isGone(now) && (purpose == "" || purpose == f.Purpose) },
 		func(f *fileRecord) (string, file) { return f.ID, f.file })
 }
 
 func (s *Service) listBatches(w http.ResponseWriter, r *http.Request, owner string) error {
-	return list(s, w, r, owner, batchBucket, 100, 20,
-		func(*batchRecord) bool { return true }, func(b *batchRecord) (string, object) { return b.ID, s.shown(b) })
+	return listPage(s, w, r, owner, batchBucket, 100, 20,
+		func(*batchRecord) bool { return true }, func(b *batchRecord) (string, object) { return b.ID, s.shownBatch(b) })
 }
 
-// shown is a batch as it is now.
-func (s *Service) shown(b *batchRecord) object {
+// shownBatch is a batch as it is now.
+func (s *Service) shownBatch(b *batchRecord) object {
 	s.mu.Lock()
 	a := s.active[b.ID]
 	s.mu.Unlock()
 	if a != nil && !b.ended() {
-		b.Counts = a.now()
+		b.Counts = a.currentCounts()
 	}
 	return b.object
 }
@@ -229,16 +229,16 @@ func (s *Service) shown(b *batchRecord) object {
 func (s *Service) showBatch(w http.ResponseWriter, r *http.Request, owner string) error {
 	var b *batchRecord
 	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
-		b, err = get[batchRecord](tx, batchBucket, owner, r.PathValue("id"))
+		b, err = getRecord[batchRecord](tx, batchBucket, owner, r.PathValue("id"))
 		return err
 	})
 	if errors.Is(err, errNone) {
-		return none("batch", r.PathValue("id"))
+		return notFound("batch", r.PathValue("id"))
 	}
 	if err != nil {
 		return err
 	}
-	return answer(w, s.shown(b))
+	return writeJSON(w, s.shownBatch(b))
 }
 
 // cancelBatch ends a batch that waits at once, and one that runs when its lines under way have ended.
@@ -248,33 +248,33 @@ func (s *Service) cancelBatch(w http.ResponseWriter, r *http.Request, owner stri
 	id := r.PathValue("id")
 	a := s.active[id]
 	err := s.store.db.Update(func(tx *bolt.Tx) (err error) {
-		if b, err = get[batchRecord](tx, batchBucket, owner, id); err != nil {
+		if b, err = getRecord[batchRecord](tx, batchBucket, owner, id); err != nil {
 			return err
 		}
 		if b.Status == cancelling {
 			return nil
 		}
 		if b.ended() {
-			return invalid("id", "Cannot cancel a batch with status '%s'.", b.Status)
+			return invalidParam("id", "Cannot cancel a batch with status '%s'.", b.Status)
 		}
 		waits := a == nil && b.Status == validating // no line of it was sent
-		b.set(cancelling, time.Now())
+		b.setStatus(cancelling, time.Now())
 		if waits {
-			b.set(cancelled, time.Now())
+			b.setStatus(cancelled, time.Now())
 		}
-		return put(tx, batchBucket, owner, id, b)
+		return putRecord(tx, batchBucket, owner, id, b)
 	})
 	if err == nil && a != nil {
 		a.cancel(errCancelled)
 	}
 	s.mu.Unlock()
 	if errors.Is(err, errNone) {
-		return none("batch", id)
+		return notFound("batch", id)
 	}
 	if err != nil {
 		return err
 	}
-	return answer(w, s.shown(b))
+	return writeJSON(w, s.shownBatch(b))
 }
 
 // maxBatchBody bounds the body that makes a batch.
@@ -298,10 +298,10 @@ const mostWindow = 30 * 24 * time.Hour
 func (s *Service) createBatch(w http.ResponseWriter, r *http.Request, owner string) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBatchBody+1))
 	if err != nil {
-		return cut(err)
+		return truncatedBody(err)
 	}
 	if len(body) > maxBatchBody {
-		return invalid("", "the body has more than %d bytes", maxBatchBody)
+		return invalidParam("", "the body has more than %d bytes", maxBatchBody)
 	}
 	var in request
 	if wrong := api.Decode(body, &in); wrong != nil {
@@ -312,11 +312,11 @@ func (s *Service) createBatch(w http.ResponseWriter, r *http.Request, owner stri
 		return err
 	}
 	s.begin(owner)
-	return answer(w, s.shown(b))
+	return writeJSON(w, s.shownBatch(b))
 }
 
 func (s *Service) newBatch(owner string, in *request) (*batchRecord, error) {
-	if err := s.fit(in); err != nil {
+	if err := s.checkRequest(in); err != nil {
 		return nil, err
 	}
 	window, _ := time.ParseDuration(in.CompletionWindow) // fit
@@ -331,20 +331,20 @@ func (s *Service) newBatch(owner string, in *request) (*batchRecord, error) {
 		b.KeepsFor = in.OutputExpires.Seconds
 	}
 	return b, s.store.db.Update(func(tx *bolt.Tx) error {
-		f, err := get[fileRecord](tx, fileBucket, owner, in.InputFileID)
-		if errors.Is(err, errNone) || err == nil && f.gone(now) {
-			return none("file", in.InputFileID)
+		f, err := getRecord[fileRecord](tx, fileBucket, owner, in.InputFileID)
+		if errors.Is(err, errNone) || err == nil && f.isGone(now) {
+			return notFound("file", in.InputFileID)
 		}
 		if err != nil {
 			return err
 		}
 		if f.Purpose != "batch" {
-			return invalid("input_file_id", "the file has the purpose %s; a batch takes one of the purpose batch", f.Purpose)
+			return invalidParam("input_file_id", "the file has the purpose %s; a batch takes one of the purpose batch", f.Purpose)
 		}
 		if err := makeRoom(tx, owner, mostBatches); err != nil {
 			return err
 		}
-		return put(tx, batchBucket, owner, b.ID, b)
+		return putRecord(tx, batchBucket, owner, b.ID, b)
 	})
 }
 
@@ -353,11 +353,11 @@ const mostBatches = 10_000
 
 // makeRoom forgets the oldest batch of an owner that has ended, where there are most; its answers stay.
 func makeRoom(tx *bolt.Tx, owner string, most int) error {
-	if n := number(tx, batchBucket, owner); n < most {
+	if n := countRecords(tx, batchBucket, owner); n < most {
 		return nil
 	}
 	oldest, found := "", errors.New("found")
-	err := each(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
+	err := eachRecord(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
 		if !b.ended() {
 			return nil
 		}
@@ -373,26 +373,26 @@ func makeRoom(tx *bolt.Tx, owner string, most int) error {
 	return &refusal{http.StatusTooManyRequests, &api.Error{Type: api.TypeInvalidRequest, Code: "too_many_batches", Message: fmt.Sprintf("%d batches wait, which is the limit; make another when one has ended", most)}}
 }
 
-// fit is what is wrong with a request for a batch.
-func (s *Service) fit(in *request) error {
+// checkRequest is what is wrong with a request for a batch.
+func (s *Service) checkRequest(in *request) error {
 	window, err := time.ParseDuration(in.CompletionWindow)
 	switch {
 	case in.InputFileID == "":
-		return invalid("input_file_id", "input_file_id is missing; upload a file with the purpose batch, and give its id")
+		return invalidParam("input_file_id", "input_file_id is missing; upload a file with the purpose batch, and give its id")
 	case !s.cfg.Rules.Serves(in.Endpoint):
-		return invalid("endpoint", "endpoint is %.100q, want a path that scores, embeds or completes", in.Endpoint)
+		return invalidParam("endpoint", "endpoint is %.100q, want a path that scores, embeds or completes", in.Endpoint)
 	case err != nil || window < time.Second || window > mostWindow || len(in.CompletionWindow) > 50:
-		return invalid("completion_window", "completion_window is %.50q; it must be a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
+		return invalidParam("completion_window", "completion_window is %.50q; it must be a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
 	case len(in.Metadata) > 16:
-		return invalid("metadata", "metadata has %d keys; the limit is 16", len(in.Metadata))
+		return invalidParam("metadata", "metadata has %d keys; the limit is 16", len(in.Metadata))
 	case in.OutputExpires != nil:
-		if err := expiry(in.OutputExpires.Anchor, in.OutputExpires.Seconds); err != nil {
-			return invalid("output_expires_after", "%v", err)
+		if err := checkExpiry(in.OutputExpires.Anchor, in.OutputExpires.Seconds); err != nil {
+			return invalidParam("output_expires_after", "%v", err)
 		}
 	}
 	for key, value := range in.Metadata {
 		if len(key) > 64 || len(value) > 512 {
-			return invalid("metadata", "metadata has a key of %d and a value of %d bytes; the limits are 64 and 512", len(key), len(value))
+			return invalidParam("metadata", "metadata has a key of %d and a value of %d bytes; the limits are 64 and 512", len(key), len(value))
 		}
 	}
 	return nil

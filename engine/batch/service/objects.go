@@ -25,7 +25,7 @@ type fileRecord struct {
 	Deleted bool `json:"deleted,omitempty"` // by its owner, while a batch reads it
 }
 
-func (f *fileRecord) gone(now time.Time) bool {
+func (f *fileRecord) isGone(now time.Time) bool {
 	return f.Deleted || f.ExpiresAt != nil && *f.ExpiresAt <= now.Unix()
 }
 
@@ -99,8 +99,8 @@ func (b *batchRecord) ended() bool {
 	return false
 }
 
-// set brings the batch into a state.
-func (b *batchRecord) set(status string, now time.Time) {
+// setStatus brings the batch into a state.
+func (b *batchRecord) setStatus(status string, now time.Time) {
 	b.Status = status
 	at := now.Unix()
 	switch status {
@@ -123,7 +123,7 @@ func (b *batchRecord) set(status string, now time.Time) {
 
 // fail ends the batch with errors.
 func (b *batchRecord) fail(now time.Time, errors ...lineError) {
-	b.set(failed, now)
+	b.setStatus(failed, now)
 	b.Errors = &errorList{"list", errors}
 }
 

@@ -23,13 +23,13 @@ type active struct {
 	counts counts // guarded by mu
 }
 
-func (a *active) now() counts {
+func (a *active) currentCounts() counts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.counts
 }
 
-func (a *active) add(ok bool) {
+func (a *active) addAnswer(ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ok {
@@ -39,8 +39,8 @@ func (a *active) add(ok bool) {
 	}
 }
 
-// recall counts answers given before.
-func (a *active) recall(done batch.Answered) {
+// recallAnswers counts answers given before.
+func (a *active) recallAnswers(done batch.Answered) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.counts.Completed, a.counts.Failed = 0, 0
@@ -69,7 +69,7 @@ func (s *Service) begin(owner string) {
 	s.workers[owner] = true
 	s.work.Go(func() {
 		for s.ctx.Err() == nil {
-			b, a, ctx := s.next(owner)
+			b, a, ctx := s.nextBatch(owner)
 			if b == nil {
 				return
 			}
@@ -78,14 +78,14 @@ func (s *Service) begin(owner string) {
 	})
 }
 
-// next makes the oldest batch of an owner that has not ended active. Without one the owner's worker is gone.
-func (s *Service) next(owner string) (*batchRecord, *active, context.Context) {
+// nextBatch makes the oldest batch of an owner that has not ended active. Without one the owner's worker is gone.
+func (s *Service) nextBatch(owner string) (*batchRecord, *active, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first *batchRecord
 	done := errors.New("found")
 	err := s.store.db.View(func(tx *bolt.Tx) error {
-		return each(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
+		return eachRecord(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
 			if b.ended() {
 				return nil
 			}
@@ -113,9 +113,9 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 	done := batch.Answered{}
 	journals := map[bool]*runner.Journal{}
 	err := s.openJournals(b, done, journals)
-	a.recall(done)
+	a.recallAnswers(done)
 	if err == nil {
-		err = s.answer(ctx, b, a, done, journals, log)
+		err = s.answerBatch(ctx, b, a, done, journals, log)
 	}
 	for _, j := range journals {
 		err = errors.Join(err, j.Close())
@@ -127,23 +127,23 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 	var wrong wrongFile
 	switch {
 	case err == nil:
-		b.set(completed, now)
+		b.setStatus(completed, now)
 	case errors.Is(err, errExpired):
-		b.set(expired, now)
+		b.setStatus(expired, now)
 	case errors.Is(err, errCancelled):
-		b.set(cancelled, now)
+		b.setStatus(cancelled, now)
 	case errors.As(err, &wrong):
 		b.fail(now, wrong...)
 	default:
 		log.Warn("a batch ends early", zap.Error(err))
-		b.fail(now, lineError{Code: "batch_failed", Message: "the batch ended early, with the answers that there are: " + reason(err)})
+		b.fail(now, lineError{Code: "batch_failed", Message: "the batch ended early, with the answers that there are: " + errorReason(err)})
 	}
-	b.Counts = a.now()
+	b.Counts = a.currentCounts()
 	s.finish(b, a.owner, log)
 }
 
-// reason is an error in words for a batch's owner, whom the server's paths do not concern.
-func reason(err error) string {
+// errorReason is an error in words for a batch's owner, whom the server's paths do not concern.
+func errorReason(err error) string {
 	var file *os.PathError
 	switch {
 	case diskFull(err):
@@ -184,8 +184,8 @@ func wrongLines(list []batch.LineError) (w wrongFile) {
 	return w
 }
 
-// answer checks the input file and answers its lines.
-func (s *Service) answer(ctx context.Context, b *batchRecord, a *active, done batch.Answered, journals map[bool]*runner.Journal, log *zap.Logger) error {
+// answerBatch checks the input file and answers its lines.
+func (s *Service) answerBatch(ctx context.Context, b *batchRecord, a *active, done batch.Answered, journals map[bool]*runner.Journal, log *zap.Logger) error {
 	if b.Status == cancelling {
 		return errCancelled
 	}
@@ -212,7 +212,7 @@ func (s *Service) answer(ctx context.Context, b *batchRecord, a *active, done ba
 	b.Counts = a.counts
 	a.mu.Unlock()
 	if b.Status == validating {
-		if err := s.change(a.owner, b, inProgress); err != nil {
+		if err := s.changeStatus(a.owner, b, inProgress); err != nil {
 			return err
 		}
 	}
@@ -228,14 +228,14 @@ func (s *Service) answer(ctx context.Context, b *batchRecord, a *active, done ba
 			return l.Unanswered("batch_expired", "This request could not be executed before the completion window expired.")
 		},
 		Keep: func(_ *batch.Line, answer []byte, ok bool) error {
-			if err := s.space.take(a.owner, int64(len(answer))); err != nil {
+			if err := s.space.takeBytes(a.owner, int64(len(answer))); err != nil {
 				return err
 			}
 			if err := journals[ok].Append(answer); err != nil {
-				s.space.give(a.owner, int64(len(answer)))
+				s.space.giveBytes(a.owner, int64(len(answer)))
 				return err
 			}
-			a.add(ok)
+			a.addAnswer(ok)
 			return nil
 		},
 	}
@@ -261,27 +261,27 @@ func (e ended) Read(p []byte) (int, error) {
 	return e.File.Read(p)
 }
 
-// change brings a batch that runs into a state, unless its owner has cancelled it.
-func (s *Service) change(owner string, b *batchRecord, status string) error {
+// changeStatus brings a batch that runs into a state, unless its owner has cancelled it.
+func (s *Service) changeStatus(owner string, b *batchRecord, status string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.store.db.Update(func(tx *bolt.Tx) error {
-		stored, err := get[batchRecord](tx, batchBucket, owner, b.ID)
+		stored, err := getRecord[batchRecord](tx, batchBucket, owner, b.ID)
 		if err != nil {
 			return err
 		}
 		if stored.Status == cancelling {
 			return errCancelled
 		}
-		b.set(status, time.Now())
-		return put(tx, batchBucket, owner, b.ID, b)
+		b.setStatus(status, time.Now())
+		return putRecord(tx, batchBucket, owner, b.ID, b)
 	})
 }
 
 // finish records how a batch has ended, once the disk takes it, and makes files of its answers.
 func (s *Service) finish(b *batchRecord, owner string, log *zap.Logger) {
 	for {
-		err := s.record(b, owner)
+		err := s.recordEnd(b, owner)
 		if err == nil {
 			break
 		}
@@ -298,11 +298,11 @@ func (s *Service) finish(b *batchRecord, owner string, log *zap.Logger) {
 	}
 }
 
-func (s *Service) record(b *batchRecord, owner string) error {
+func (s *Service) recordEnd(b *batchRecord, owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.store.db.Update(func(tx *bolt.Tx) error {
-		if stored, err := get[batchRecord](tx, batchBucket, owner, b.ID); err == nil {
+		if stored, err := getRecord[batchRecord](tx, batchBucket, owner, b.ID); err == nil {
 			b.CancellingAt = stored.CancellingAt
 		}
 		var err error
@@ -312,7 +312,7 @@ func (s *Service) record(b *batchRecord, owner string) error {
 		if b.ErrorFileID, err = s.keepFile(tx, owner, b, b.Refused, "error"); err != nil {
 			return err
 		}
-		return put(tx, batchBucket, owner, b.ID, b)
+		return putRecord(tx, batchBucket, owner, b.ID, b)
 	})
 	if err != nil {
 		return err
@@ -344,14 +344,14 @@ func (s *Service) keepFile(tx *bolt.Tx, owner string, b *batchRecord, id, what s
 		at := f.CreatedAt + b.KeepsFor
 		f.ExpiresAt = &at
 	}
-	return &id, put(tx, fileBucket, owner, id, &f)
+	return &id, putRecord(tx, fileBucket, owner, id, &f)
 }
 
 // deleteHidden removes a batch's input that was deleted while the batch ran.
 func (s *Service) deleteHidden(owner, id string) error {
 	var f *fileRecord
 	err := s.store.db.View(func(tx *bolt.Tx) (err error) {
-		f, err = get[fileRecord](tx, fileBucket, owner, id)
+		f, err = getRecord[fileRecord](tx, fileBucket, owner, id)
 		return err
 	})
 	if err == nil && f.Deleted {

@@ -56,14 +56,14 @@ func Open(cfg Config, log *zap.Logger) (*Service, error) {
 		workers: map[string]bool{}, active: map[string]*active{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	owners, err := s.recall()
+	owners, err := s.recallStore()
 	if err != nil {
 		return nil, errors.Join(err, st.db.Close())
 	}
 	for owner := range owners {
 		s.begin(owner)
 	}
-	s.work.Go(s.sweep)
+	s.work.Go(s.sweepExpired)
 	return s, nil
 }
 
@@ -74,16 +74,16 @@ func (s *Service) Close() error {
 	return s.store.db.Close()
 }
 
-// recall counts what is stored, removes bytes that belong to nothing, and returns the owners of batches that have not ended.
-func (s *Service) recall() (owners map[string]bool, err error) {
+// recallStore counts what is stored, removes bytes that belong to nothing, and returns the owners of batches that have not ended.
+func (s *Service) recallStore() (owners map[string]bool, err error) {
 	owners, known := map[string]bool{}, map[string]bool{}
 	err = s.store.db.View(func(tx *bolt.Tx) error {
-		err := each(tx, fileBucket, "", func(owner string, f *fileRecord) error {
+		err := eachRecord(tx, fileBucket, "", func(owner string, f *fileRecord) error {
 			known[f.ID] = true
 			s.count(owner, f.Bytes+fileCost)
 			return nil
 		})
-		return errors.Join(err, each(tx, batchBucket, "", func(owner string, b *batchRecord) error {
+		return errors.Join(err, eachRecord(tx, batchBucket, "", func(owner string, b *batchRecord) error {
 			if b.ended() {
 				return nil
 			}
@@ -110,12 +110,12 @@ func (s *Service) recall() (owners map[string]bool, err error) {
 }
 
 // count counts bytes that are there, whatever the limit.
-func (s *Service) count(owner string, n int64) { s.space.give(owner, -n) }
+func (s *Service) count(owner string, n int64) { s.space.giveBytes(owner, -n) }
 
 // sweepEvery is how often files that have expired are removed; nobody sees them before that either.
 const sweepEvery = 10 * time.Second
 
-func (s *Service) sweep() {
+func (s *Service) sweepExpired() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -123,8 +123,8 @@ func (s *Service) sweep() {
 		var list []old
 		now := time.Now()
 		err := s.store.db.View(func(tx *bolt.Tx) error {
-			return each(tx, fileBucket, "", func(owner string, f *fileRecord) error {
-				if f.gone(now) {
+			return eachRecord(tx, fileBucket, "", func(owner string, f *fileRecord) error {
+				if f.isGone(now) {
 					list = append(list, old{owner, f.ID})
 				}
 				return nil
@@ -151,12 +151,12 @@ func (s *Service) deleteFile(owner, id string) error {
 	var freed int64
 	removed := false
 	err := s.store.db.Update(func(tx *bolt.Tx) error {
-		f, err := get[fileRecord](tx, fileBucket, owner, id)
+		f, err := getRecord[fileRecord](tx, fileBucket, owner, id)
 		if err != nil {
 			return err
 		}
 		used := false
-		err = each(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
+		err = eachRecord(tx, batchBucket, owner, func(_ string, b *batchRecord) error {
 			used = used || !b.ended() && b.InputFileID == id
 			return nil
 		})
@@ -168,7 +168,7 @@ func (s *Service) deleteFile(owner, id string) error {
 				return nil
 			}
 			f.Deleted = true
-			return put(tx, fileBucket, owner, id, f)
+			return putRecord(tx, fileBucket, owner, id, f)
 		}
 		freed, removed = f.Bytes+fileCost, true
 		return tx.Bucket(fileBucket).Delete(keyOf(owner, id))
@@ -176,6 +176,6 @@ func (s *Service) deleteFile(owner, id string) error {
 	if err != nil || !removed {
 		return err
 	}
-	s.space.give(owner, freed)
+	s.space.giveBytes(owner, freed)
 	return s.store.remove(id)
 }

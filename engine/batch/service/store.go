@@ -57,7 +57,7 @@ func (s *store) uploads() string       { return filepath.Join(s.dir, "uploads") 
 func (s *store) path(id string) string { return filepath.Join(s.dir, "files", id) }
 func keyOf(owner, id string) []byte    { return []byte(owner + "/" + id) }
 
-func put(tx *bolt.Tx, bucket []byte, owner, id string, value any) error {
+func putRecord(tx *bolt.Tx, bucket []byte, owner, id string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func put(tx *bolt.Tx, bucket []byte, owner, id string, value any) error {
 	return tx.Bucket(bucket).Put(keyOf(owner, id), text)
 }
 
-// get reads what an owner has under an id; errNone if that is nothing.
-func get[T any](tx *bolt.Tx, bucket []byte, owner, id string) (*T, error) {
+// getRecord reads what an owner has under an id; errNone if that is nothing.
+func getRecord[T any](tx *bolt.Tx, bucket []byte, owner, id string) (*T, error) {
 	text := tx.Bucket(bucket).Get(keyOf(owner, id))
 	if text == nil {
 		return nil, errNone
@@ -75,8 +75,8 @@ func get[T any](tx *bolt.Tx, bucket []byte, owner, id string) (*T, error) {
 	return value, json.Unmarshal(text, value)
 }
 
-// each calls visit with all that a bucket has of an owner, the oldest first; of all owners if that is "".
-func each[T any](tx *bolt.Tx, bucket []byte, owner string, visit func(owner string, value *T) error) error {
+// eachRecord calls visit with all that a bucket has of an owner, the oldest first; of all owners if that is "".
+func eachRecord[T any](tx *bolt.Tx, bucket []byte, owner string, visit func(owner string, value *T) error) error {
 	c := tx.Bucket(bucket).Cursor()
 	prefix := []byte(owner)
 	if owner != "" {
@@ -95,8 +95,8 @@ func each[T any](tx *bolt.Tx, bucket []byte, owner string, visit func(owner stri
 	return nil
 }
 
-// number is how many items a bucket has of an owner.
-func number(tx *bolt.Tx, bucket []byte, owner string) (n int) {
+// countRecords is how many items a bucket has of an owner.
+func countRecords(tx *bolt.Tx, bucket []byte, owner string) (n int) {
 	prefix := keyOf(owner, "")
 	c := tx.Bucket(bucket).Cursor()
 	for key, _ := c.Seek(prefix); key != nil && bytes.HasPrefix(key, prefix); key, _ = c.Next() {
@@ -105,8 +105,8 @@ func number(tx *bolt.Tx, bucket []byte, owner string) (n int) {
 	return n
 }
 
-// page are the items of an owner behind after, at most limit of those that are wanted; more says that there are others.
-func page[T any](tx *bolt.Tx, bucket []byte, owner, after string, newest bool, limit int, wanted func(*T) bool) (items []*T, more bool, err error) {
+// recordPage are the items of an owner behind after, at most limit of those that are wanted; more says that there are others.
+func recordPage[T any](tx *bolt.Tx, bucket []byte, owner, after string, newest bool, limit int, wanted func(*T) bool) (items []*T, more bool, err error) {
 	c := tx.Bucket(bucket).Cursor()
 	prefix := keyOf(owner, "")
 	var key, text []byte
@@ -153,8 +153,8 @@ func (s *store) remove(id string) error {
 	return nil
 }
 
-// keep brings an upload's bytes to where files are, also on the disk.
-func (s *store) keep(upload, id string) error {
+// keepUpload brings an upload's bytes to where files are, also on the disk.
+func (s *store) keepUpload(upload, id string) error {
 	if err := os.Rename(upload, s.path(id)); err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func (e *SpaceError) Error() string {
 	return fmt.Sprintf("%s %d bytes, and the limit is %d; delete files that are no longer needed", whose, e.Stored, e.Limit)
 }
 
-// take counts n bytes more.
-func (s *space) take(owner string, n int64) error {
+// takeBytes counts n bytes more.
+func (s *space) takeBytes(owner string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -206,8 +206,8 @@ func (s *space) take(owner string, n int64) error {
 	return nil
 }
 
-// give counts n bytes less.
-func (s *space) give(owner string, n int64) {
+// giveBytes counts n bytes less.
+func (s *space) giveBytes(owner string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.each[owner] -= n

@@ -42,69 +42,69 @@ const (
 func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner string) error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return invalid("file", "the body is not a form: %v; send multipart/form-data with the fields purpose and file", err)
+		return invalidParam("file", "the body is not a form: %v; send multipart/form-data with the fields purpose and file", err)
 	}
 	id := newID("file-", time.Now())
 	u := &upload{s: s, owner: owner, id: id, path: filepath.Join(s.store.uploads(), id)}
-	if err := s.space.take(owner, fileCost); err != nil {
+	if err := s.space.takeBytes(owner, fileCost); err != nil {
 		return err
 	}
-	f, err := u.take(form)
+	f, err := u.readForm(form)
 	if err != nil {
-		s.space.give(owner, u.bytes+fileCost)
+		s.space.giveBytes(owner, u.bytes+fileCost)
 		_ = os.Remove(u.path) // it may not be there
 		return err
 	}
-	return answer(w, f.file)
+	return writeJSON(w, f.file)
 }
 
-// take reads the form and keeps its file.
-func (u *upload) take(form *multipart.Reader) (*fileRecord, error) {
+// readForm reads the form and keeps its file.
+func (u *upload) readForm(form *multipart.Reader) (*fileRecord, error) {
 	for {
 		part, err := form.NextPart()
 		if err == io.EOF {
 			return u.keep()
 		}
 		if err != nil {
-			return nil, cut(err)
+			return nil, truncatedBody(err)
 		}
-		if err := u.part(part); err != nil {
+		if err := u.readPart(part); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func cut(err error) error {
+func truncatedBody(err error) error {
 	return &refusal{http.StatusBadRequest, &api.Error{Type: api.TypeInvalidRequest, Code: "body_truncated", Message: fmt.Sprintf("the form ended early: %v; nothing of it was kept", err)}}
 }
 
-func (u *upload) part(p *multipart.Part) error {
+func (u *upload) readPart(p *multipart.Part) error {
 	fields := map[string]*string{"purpose": &u.purpose, "expires_after[anchor]": &u.anchor, "expires_after[seconds]": &u.seconds}
 	if p.FormName() == "file" {
-		return u.file(p)
+		return u.readFilePart(p)
 	}
 	u.fields++
 	text, err := io.ReadAll(io.LimitReader(p, maxField+1))
 	switch into := fields[p.FormName()]; {
 	case u.fields > maxFields:
-		return invalid("", "the form has more than %d fields", maxFields)
+		return invalidParam("", "the form has more than %d fields", maxFields)
 	case err != nil:
-		return cut(err)
+		return truncatedBody(err)
 	case len(text) > maxField:
-		return invalid(p.FormName(), "the field %.100q has more than %d bytes", p.FormName(), maxField)
+		return invalidParam(p.FormName(), "the field %.100q has more than %d bytes", p.FormName(), maxField)
 	case into != nil:
 		*into = string(text)
 	}
 	return nil
 }
 
-// file takes in the file's bytes.
-func (u *upload) file(p *multipart.Part) error {
+// readFilePart takes in the file's bytes.
+func (u *upload) readFilePart(p *multipart.Part) error {
 	if u.there {
-		return invalid("file", "the form has two files; send them one by one")
+		return invalidParam("file", "the form has two files; send them one by one")
 	}
 	if u.there, u.name = true, p.FileName(); len(u.name) > maxName {
-		return invalid("file", "the file's name has %d bytes; the limit is %d", len(u.name), maxName)
+		return invalidParam("file", "the file's name has %d bytes; the limit is %d", len(u.name), maxName)
 	}
 	out, err := os.OpenFile(u.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -120,7 +120,7 @@ func (u *upload) file(p *multipart.Part) error {
 func (u *upload) copy(out io.Writer, in io.Reader) error {
 	for buffer := make([]byte, 256<<10); ; {
 		n, err := in.Read(buffer)
-		if err := u.s.space.take(u.owner, int64(n)); err != nil {
+		if err := u.s.space.takeBytes(u.owner, int64(n)); err != nil {
 			return err
 		}
 		u.bytes += int64(n)
@@ -131,7 +131,7 @@ func (u *upload) copy(out io.Writer, in io.Reader) error {
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return cut(err)
+			return truncatedBody(err)
 		}
 	}
 }
@@ -141,24 +141,24 @@ func (u *upload) keep() (*fileRecord, error) {
 	now := time.Now()
 	switch {
 	case !u.there:
-		return nil, invalid("file", "the form has no file")
+		return nil, invalidParam("file", "the form has no file")
 	case u.purpose != "batch":
-		return nil, invalid("purpose", "purpose is %.50q; files are kept for batches alone: send batch", u.purpose)
+		return nil, invalidParam("purpose", "purpose is %.50q; files are kept for batches alone: send batch", u.purpose)
 	}
 	f := &fileRecord{file: file{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: u.name, Purpose: u.purpose, Status: "processed"}}
 	if u.anchor != "" || u.seconds != "" {
 		seconds, err := strconv.ParseInt(u.seconds, 10, 64)
-		if err != nil || expiry(u.anchor, seconds) != nil {
-			return nil, expiry(u.anchor, max(0, seconds))
+		if err != nil || checkExpiry(u.anchor, seconds) != nil {
+			return nil, checkExpiry(u.anchor, max(0, seconds))
 		}
 		at := f.CreatedAt + seconds
 		f.ExpiresAt = &at
 	}
-	err := u.s.store.keep(u.path, u.id)
+	err := u.s.store.keepUpload(u.path, u.id)
 	if err != nil {
 		return nil, errors.Join(err, u.s.store.remove(u.id))
 	}
-	err = u.s.store.db.Update(func(tx *bolt.Tx) error { return put(tx, fileBucket, u.owner, u.id, f) })
+	err = u.s.store.db.Update(func(tx *bolt.Tx) error { return putRecord(tx, fileBucket, u.owner, u.id, f) })
 	if err != nil {
 		return nil, errors.Join(err, u.s.store.remove(u.id))
 	}
@@ -168,10 +168,10 @@ func (u *upload) keep() (*fileRecord, error) {
 // leastExpiry and mostExpiry are OpenAI's bounds on expires_after, in seconds.
 const leastExpiry, mostExpiry = 3600, 2592000
 
-// expiry is what is wrong with expires_after.
-func expiry(anchor string, seconds int64) error {
+// checkExpiry is what is wrong with expires_after.
+func checkExpiry(anchor string, seconds int64) error {
 	if anchor != "created_at" || seconds < leastExpiry || seconds > mostExpiry {
-		return invalid("expires_after", "expires_after must have the anchor created_at and seconds from %d to %d", leastExpiry, mostExpiry)
+		return invalidParam("expires_after", "expires_after must have the anchor created_at and seconds from %d to %d", leastExpiry, mostExpiry)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *Scheduler) Recv(ctx context.Context) (wire.Message, error) {
 
 // Send implements client.Conn.
 func (s *Scheduler) Send(msg wire.Message) error {
-	if err := s.note(msg); err != nil {
+	if err := s.noteMessage(msg); err != nil {
 		return err
 	}
 	switch m := msg.(type) {
@@ -74,7 +74,7 @@ func (s *Scheduler) Send(msg wire.Message) error {
 	return nil
 }
 
-func (s *Scheduler) note(msg wire.Message) error {
+func (s *Scheduler) noteMessage(msg wire.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {

@@ -121,7 +121,7 @@ func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32,
 		for i, v := range s.Data {
 			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 		}
-		grad.Seeds = append(grad.Seeds, engine.Ref{Name: s.Name, Type: engine.FP32, Shape: s.Shape, Blob: n.blobs.put(data)})
+		grad.Seeds = append(grad.Seeds, engine.Ref{Name: s.Name, Type: engine.FP32, Shape: s.Shape, Blob: n.blobs.putTensor(data)})
 	}
 	outputs, err := n.run(shape, data, grad)
 	if err != nil {
@@ -132,7 +132,7 @@ func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32,
 
 func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, error) {
 	defer clear(n.blobs)
-	in := engine.Ref{Name: n.input.Name, Type: n.input.Type, Shape: shape, Blob: n.blobs.put(data)}
+	in := engine.Ref{Name: n.input.Name, Type: n.input.Type, Shape: shape, Blob: n.blobs.putTensor(data)}
 	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Grad: grad, Frames: 1}}
 	pass, err := n.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: item}}})
 	if err != nil {
@@ -148,11 +148,11 @@ func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, er
 	if result.Err != nil {
 		return nil, result.Err
 	}
-	return n.outputs(result.Output.(*engine.TensorOutput)), nil
+	return n.floatOutputs(result.Output.(*engine.TensorOutput)), nil
 }
 
-// outputs are those of floating-point numbers.
-func (n *Network) outputs(result *engine.TensorOutput) (outputs []Output) {
+// floatOutputs are those of floating-point numbers.
+func (n *Network) floatOutputs(result *engine.TensorOutput) (outputs []Output) {
 	for _, ref := range result.Outputs {
 		typ, ok := floats[ref.Type]
 		if !ok {
@@ -169,7 +169,7 @@ func (n *Network) outputs(result *engine.TensorOutput) (outputs []Output) {
 // memory is blobs of this process.
 type memory map[string][]byte
 
-func (m memory) put(data []byte) string {
+func (m memory) putTensor(data []byte) string {
 	name := fmt.Sprint(len(m))
 	m[name] = data
 	return name
@@ -177,7 +177,7 @@ func (m memory) put(data []byte) string {
 
 // Put implements dnn.Blobs.
 func (m memory) Put(data []byte) (string, error) {
-	return m.put(bytes.Clone(data)), nil
+	return m.putTensor(bytes.Clone(data)), nil
 }
 
 // Read implements dnn.Blobs.

@@ -52,10 +52,10 @@ func (c Case) Ops() ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for _, g := range fields(data, 7) {
-		for _, n := range fields(g, 1) {
-			name := string(slices.Concat(fields(n, 4)...))
-			if domain := string(slices.Concat(fields(n, 7)...)); domain != "" && domain != "ai.onnx" {
+	for _, g := range findFields(data, 7) {
+		for _, n := range findFields(g, 1) {
+			name := string(slices.Concat(findFields(n, 4)...))
+			if domain := string(slices.Concat(findFields(n, 7)...)); domain != "" && domain != "ai.onnx" {
 				name = domain + "::" + name
 			}
 			names = append(names, name)
@@ -64,8 +64,8 @@ func (c Case) Ops() ([]string, error) {
 	return names, nil
 }
 
-// fields are those of a protobuf message that have this number and are of bytes.
-func fields(message []byte, number uint64) (out [][]byte) {
+// findFields are those of a protobuf message that have this number and are of bytes.
+func findFields(message []byte, number uint64) (out [][]byte) {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
 		value, m := uint64(0), 0
@@ -103,11 +103,11 @@ func (c Case) Sets(m *onnx.Model) ([]Set, error) {
 		if _, err := os.Stat(dir); err != nil {
 			return sets, nil
 		}
-		in, err := tensors(dir, "input", m.Graph.Inputs)
+		in, err := readTensors(dir, "input", m.Graph.Inputs)
 		if err != nil {
 			return nil, err
 		}
-		out, err := tensors(dir, "output", m.Graph.Outputs)
+		out, err := readTensors(dir, "output", m.Graph.Outputs)
 		if err != nil {
 			return nil, err
 		}
@@ -115,14 +115,14 @@ func (c Case) Sets(m *onnx.Model) ([]Set, error) {
 	}
 }
 
-// tensors reads the files KIND_0.pb and so on, one for each value. The files have UINT16 for BF16.
-func tensors(dir, kind string, values []*graph.Value) ([]*graph.Tensor, error) {
+// readTensors reads the files KIND_0.pb and so on, one for each value. The files have UINT16 for BF16.
+func readTensors(dir, kind string, values []*graph.Value) ([]*graph.Tensor, error) {
 	out := make([]*graph.Tensor, len(values))
 	for i, v := range values {
 		path := filepath.Join(dir, fmt.Sprintf("%s_%d.pb", kind, i))
 		data, err := os.ReadFile(path)
 		if err == nil {
-			out[i], err = tensor(data)
+			out[i], err = readTensor(data)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -134,13 +134,13 @@ func tensors(dir, kind string, values []*graph.Value) ([]*graph.Tensor, error) {
 	return out, nil
 }
 
-// tensor reads an encoded TensorProto: as a constant of a model that has nothing else. The last name of a tensor is
+// readTensor reads an encoded TensorProto: as a constant of a model that has nothing else. The last name of a tensor is
 // its name.
-func tensor(data []byte) (*graph.Tensor, error) {
-	named := slices.Concat(data, field(8, []byte("t")))
-	output := field(1, []byte("t"))
-	g := slices.Concat(field(5, named), field(12, output))
-	model := slices.Concat(field(7, g), field(8, []byte{2 << 3, 21}))
+func readTensor(data []byte) (*graph.Tensor, error) {
+	named := slices.Concat(data, encodeField(8, []byte("t")))
+	output := encodeField(1, []byte("t"))
+	g := slices.Concat(encodeField(5, named), encodeField(12, output))
+	model := slices.Concat(encodeField(7, g), encodeField(8, []byte{2 << 3, 21}))
 	m, err := onnx.Parse(model)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func tensor(data []byte) (*graph.Tensor, error) {
 	return m.Graph.Outputs[0].Const, nil
 }
 
-// field is a protobuf field of bytes.
-func field(number int, data []byte) []byte {
+// encodeField is a protobuf field of bytes.
+func encodeField(number int, data []byte) []byte {
 	return slices.Concat(binary.AppendUvarint(nil, uint64(number<<3|2)), binary.AppendUvarint(nil, uint64(len(data))), data)
 }

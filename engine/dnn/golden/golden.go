@@ -65,12 +65,12 @@ type Old struct {
 }
 
 // Cases are those of real models.
-func Cases(t testing.TB) []Case { return read[Case](t, "models.json") }
+func Cases(t testing.TB) []Case { return readCases[Case](t, "models.json") }
 
 // Architectures are the cases that tools/golden/onnx_golden.py --architectures made in build/onnx_networks; none if it did not.
 func Architectures(t testing.TB) (list []Case) {
 	t.Helper()
-	dir := filepath.Join(root(), "build", "onnx_networks")
+	dir := filepath.Join(repositoryRoot(), "build", "onnx_networks")
 	raw, err := os.ReadFile(filepath.Join(dir, "models.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -87,16 +87,16 @@ func Architectures(t testing.TB) (list []Case) {
 	return list
 }
 
-// root is the repository's.
-func root() string {
+// repositoryRoot is the repository's.
+func repositoryRoot() string {
 	_, here, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(here), "..", "..", "..")
 }
 
 // Olds are the models of old opsets.
-func Olds(t testing.TB) []Old { return read[Old](t, "opsets.json") }
+func Olds(t testing.TB) []Old { return readCases[Old](t, "opsets.json") }
 
-func read[T any](t testing.TB, name string) (list []T) {
+func readCases[T any](t testing.TB, name string) (list []T) {
 	t.Helper()
 	raw, err := files.ReadFile("testdata/" + name)
 	if err == nil {
@@ -114,7 +114,7 @@ func Data(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("PREFILLONLY_DATA")
 	if dir == "" {
-		dir = filepath.Join(root(), "..", "shared", "data")
+		dir = filepath.Join(repositoryRoot(), "..", "shared", "data")
 	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no data for tests at %s; PREFILLONLY_DATA may name another directory", dir)
@@ -215,11 +215,11 @@ func Evaluate(g *graph.Graph, inputs map[string]*graph.Tensor) ([]*graph.Tensor,
 		e.last[v] = len(g.Nodes)
 	}
 	for i, n := range g.Nodes {
-		if err := e.node(n, i); err != nil {
+		if err := e.evaluateNode(n, i); err != nil {
 			return nil, err
 		}
 	}
-	return e.tensors(g.Outputs), nil
+	return e.valueTensors(g.Outputs), nil
 }
 
 // evaluation is the values that later nodes read: large models have many.
@@ -228,7 +228,7 @@ type evaluation struct {
 	last   map[*graph.Value]int // the node that reads a value last
 }
 
-func (e *evaluation) node(n *graph.Node, place int) error {
+func (e *evaluation) evaluateNode(n *graph.Node, place int) error {
 	op, ok := ops.Lookup(n.Op)
 	if !ok {
 		return fmt.Errorf("%v: no such operation", n)
@@ -237,7 +237,7 @@ func (e *evaluation) node(n *graph.Node, place int) error {
 	if len(n.Subgraphs()) > 0 {
 		reads = n.Reads()
 	}
-	out, err := op.Eval(n, e.tensors(reads))
+	out, err := op.Eval(n, e.valueTensors(reads))
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func (e *evaluation) node(n *graph.Node, place int) error {
 	return nil
 }
 
-func (e *evaluation) tensors(vs []*graph.Value) []*graph.Tensor {
+func (e *evaluation) valueTensors(vs []*graph.Value) []*graph.Tensor {
 	out := make([]*graph.Tensor, len(vs))
 	for i, v := range vs {
 		switch {

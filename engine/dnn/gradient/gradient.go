@@ -37,25 +37,25 @@ func Of(g *graph.Graph, r Request) (*graph.Graph, error) {
 		b:         graph.NewBuilder(own, infer),
 		gradients: map[*graph.Value][]*graph.Value{},
 	}
-	seeded, err := named("output", own.Outputs, r.Seeded)
+	seeded, err := valuesNamed("output", own.Outputs, r.Seeded)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := named("input", own.Inputs, r.Wanted)
+	wanted, err := valuesNamed("input", own.Inputs, r.Wanted)
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := named("output", own.Outputs, r.Outputs)
+	outputs, err := valuesNamed("output", own.Outputs, r.Outputs)
 	if err != nil {
 		return nil, err
 	}
-	p.follow(wanted)
+	p.followInputs(wanted)
 	for _, y := range seeded {
 		if err := p.seed(y); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.back(); err != nil {
+	if err := p.propagateBack(); err != nil {
 		return nil, err
 	}
 	own.Outputs = outputs
@@ -77,8 +77,8 @@ func infer(n *graph.Node) error {
 	return op.Infer(n)
 }
 
-// named are the values of these names, which have to differ.
-func named(kind string, all []*graph.Value, names []string) ([]*graph.Value, error) {
+// valuesNamed are the values of these names, which have to differ.
+func valuesNamed(kind string, all []*graph.Value, names []string) ([]*graph.Value, error) {
 	var out []*graph.Value
 	for i, name := range names {
 		at := slices.IndexFunc(all, func(v *graph.Value) bool { return v.Name == name })
@@ -101,8 +101,8 @@ type product struct {
 	gradients map[*graph.Value][]*graph.Value // what has come to each value
 }
 
-// follow finds what depends on the wanted inputs.
-func (p *product) follow(wanted []*graph.Value) {
+// followInputs finds what depends on the wanted inputs.
+func (p *product) followInputs(wanted []*graph.Value) {
 	p.active = map[*graph.Value]bool{}
 	for _, x := range wanted {
 		p.active[x] = true
@@ -135,35 +135,35 @@ func (p *product) seed(y *graph.Value) error {
 	return nil
 }
 
-// back goes from the seeds to the wanted inputs.
-func (p *product) back() error {
+// propagateBack goes from the seeds to the wanted inputs.
+func (p *product) propagateBack() error {
 	for _, n := range slices.Backward(p.forward) {
 		out := make([]*graph.Value, len(n.Out))
 		comes := false
 		for i, v := range n.Out {
 			if v != nil && p.active[v] && len(p.gradients[v]) > 0 {
-				out[i], comes = p.total(v), true
+				out[i], comes = p.totalGradient(v), true
 			}
 		}
 		if !comes {
 			continue
 		}
-		if err := p.through(n, out); err != nil {
+		if err := p.propagateThrough(n, out); err != nil {
 			return fmt.Errorf("gradient of %v: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// total is the sum of what has come to a value.
-func (p *product) total(v *graph.Value) *graph.Value {
+// totalGradient is the sum of what has come to a value.
+func (p *product) totalGradient(v *graph.Value) *graph.Value {
 	sum := vjp.Total(p.b, p.gradients[v])
 	p.gradients[v] = []*graph.Value{sum}
 	return sum
 }
 
-// through passes gradients of a node's outputs on to its inputs.
-func (p *product) through(n *graph.Node, out []*graph.Value) error {
+// propagateThrough passes gradients of a node's outputs on to its inputs.
+func (p *product) propagateThrough(n *graph.Node, out []*graph.Value) error {
 	op, ok := ops.Lookup(n.Op)
 	if !ok {
 		return fmt.Errorf("there is no operation %q", n.Op)
@@ -201,7 +201,7 @@ func (p *product) output(x *graph.Value) error {
 	if p.b.Fresh(name) != name {
 		return fmt.Errorf("the network has a value %q itself", name)
 	}
-	d := p.total(x)
+	d := p.totalGradient(x)
 	if d.From == nil || slices.Contains(p.b.Graph.Outputs, d) {
 		d = p.b.Op("Identity", nil, d)
 	}

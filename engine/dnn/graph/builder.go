@@ -19,7 +19,7 @@ type Builder struct {
 // NewBuilder adds to g. What infer finds of a node's outputs, it sets in them; its errors name the node.
 func NewBuilder(g *Graph, infer func(*Node) error) *Builder {
 	b := &Builder{Graph: g, infer: infer, taken: map[string]bool{}, next: map[string]int{}}
-	b.take(g)
+	b.takeNames(g)
 	return b
 }
 
@@ -28,7 +28,7 @@ func (b *Builder) In(g *Graph) *Builder {
 	return &Builder{Graph: g, infer: b.infer, taken: b.taken, next: b.next}
 }
 
-func (b *Builder) take(g *Graph) {
+func (b *Builder) takeNames(g *Graph) {
 	names := func(vs []*Value) {
 		for _, v := range vs {
 			if v != nil {
@@ -43,7 +43,7 @@ func (b *Builder) take(g *Graph) {
 		names(n.In)
 		names(n.Out)
 		for _, sub := range n.Subgraphs() {
-			b.take(sub)
+			b.takeNames(sub)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (b *Builder) Const(stem string, t *Tensor) *Value { return NewConst(b.Fresh
 
 // Node adds a node and returns its outputs, whose types and shapes are inferred.
 func (b *Builder) Node(op string, in []*Value, attrs Attrs, outs int) []*Value {
-	n := &Node{Name: b.Fresh(op), Op: op, In: trimmed(in), Attrs: attrs}
+	n := &Node{Name: b.Fresh(op), Op: op, In: trimTrailingNil(in), Attrs: attrs}
 	for i := range outs {
 		stem := n.Name
 		if outs > 1 {
@@ -120,7 +120,7 @@ func (b *Builder) SetOutputs(values []*Value) {
 	}
 }
 
-func trimmed(in []*Value) []*Value {
+func trimTrailingNil(in []*Value) []*Value {
 	for len(in) > 0 && in[len(in)-1] == nil {
 		in = in[:len(in)-1]
 	}

@@ -65,13 +65,13 @@ func unique(values []*Value) (once []*Value) {
 // in this order. They share constants alone with the graph. It is an error if an output depends on an input in another way.
 func (g *Graph) Cut(names ...string) (front, back *Graph, err error) {
 	front, values := g.Clone()
-	if front.Outputs, err = g.computed(names, values); err != nil {
+	if front.Outputs, err = g.computedCopies(names, values); err != nil {
 		return nil, nil, err
 	}
 	front.Prune()
 
 	back, values = g.Clone()
-	inputs, err := g.computed(names, values)
+	inputs, err := g.computedCopies(names, values)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,8 +96,8 @@ func (g *Graph) Cut(names ...string) (front, back *Graph, err error) {
 	return front, back, nil
 }
 
-// computed are the copies of values that nodes compute.
-func (g *Graph) computed(names []string, copies map[*Value]*Value) (found []*Value, err error) {
+// computedCopies are the copies of values that nodes compute.
+func (g *Graph) computedCopies(names []string, copies map[*Value]*Value) (found []*Value, err error) {
 	for _, name := range names {
 		var of *Value
 		for _, n := range g.Nodes {

@@ -38,8 +38,8 @@ func (f small) round(x float64) uint64 {
 	return b>>drop - uint64(1023-f.bias)<<f.mantissa
 }
 
-// value is the number of these bits.
-func (f small) value(bits uint16) float64 {
+// decodeBits is the number of these bits.
+func (f small) decodeBits(bits uint16) float64 {
 	b := uint64(bits & (1<<15 - 1))
 	// A normal float64 with this exponent and mantissa is too small by the difference of the biases, and so is one
 	// below the least normal.

@@ -53,11 +53,11 @@ func (t *Tensor) Floats() []float64 {
 		}
 	case engine.FP16:
 		for i := range out {
-			out[i] = half.value(le.Uint16(d[2*i:]))
+			out[i] = half.decodeBits(le.Uint16(d[2*i:]))
 		}
 	case engine.BF16:
 		for i := range out {
-			out[i] = brain.value(le.Uint16(d[2*i:]))
+			out[i] = brain.decodeBits(le.Uint16(d[2*i:]))
 		}
 	case engine.Uint64:
 		for i := range out {

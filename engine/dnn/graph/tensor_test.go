@@ -13,9 +13,9 @@ func TestHalfAndBrainRounding(t *testing.T) {
 	for name, f := range map[string]small{"half": half, "brain": brain} {
 		t.Run(name, func(t *testing.T) {
 			for b := uint16(0); uint64(b) < f.infinity(); b++ {
-				x, next := f.value(b), f.value(b+1)
+				x, next := f.decodeBits(b), f.decodeBits(b+1)
 				if uint64(b+1) == f.infinity() {
-					next = 2*x - f.value(b-1)
+					next = 2*x - f.decodeBits(b-1)
 				}
 				even := b + b&1
 				middle := x + (next-x)/2
@@ -31,20 +31,20 @@ func TestHalfAndBrainRounding(t *testing.T) {
 					}
 				}
 			}
-			if f.bits(math.Inf(-1)) != 1<<15|uint16(f.infinity()) || f.bits(1e300) != uint16(f.infinity()) || !math.IsInf(f.value(f.bits(math.Inf(1))), 1) {
+			if f.bits(math.Inf(-1)) != 1<<15|uint16(f.infinity()) || f.bits(1e300) != uint16(f.infinity()) || !math.IsInf(f.decodeBits(f.bits(math.Inf(1))), 1) {
 				t.Error("infinity is not itself")
 			}
-			if !math.IsNaN(f.value(f.bits(math.NaN()))) {
+			if !math.IsNaN(f.decodeBits(f.bits(math.NaN()))) {
 				t.Error("NaN is a number")
 			}
 		})
 	}
 	for bits, want := range map[uint16]float64{0x3c00: 1, 0x0001: 1. / (1 << 24), 0x7bff: 65504, 0xc000: -2} {
-		if got := half.value(bits); got != want {
+		if got := half.decodeBits(bits); got != want {
 			t.Errorf("half %#x is %v, want %v", bits, got, want)
 		}
 	}
-	if got := brain.value(0x3fc0); got != 1.5 {
+	if got := brain.decodeBits(0x3fc0); got != 1.5 {
 		t.Errorf("bfloat16 0x3fc0 is %v, want 1.5", got)
 	}
 }

@@ -56,22 +56,22 @@ func ShapeString(shape []int, rank int) string {
 //	return y
 func (g *Graph) String() string {
 	var s strings.Builder
-	g.write(&s, "")
+	g.writeText(&s, "")
 	return s.String()
 }
 
-func (g *Graph) write(s *strings.Builder, indent string) {
-	fmt.Fprintf(s, "%s%s(%s)\n", indent, g.Name, list(g.Inputs, (*Value).String))
+func (g *Graph) writeText(s *strings.Builder, indent string) {
+	fmt.Fprintf(s, "%s%s(%s)\n", indent, g.Name, joinValues(g.Inputs, (*Value).String))
 	for _, n := range g.Nodes {
-		fmt.Fprintf(s, "%s%s = %s(%s)%s\n", indent, list(n.Out, (*Value).String), n.Op, list(n.In, operand), attrsString(n.Attrs))
+		fmt.Fprintf(s, "%s%s = %s(%s)%s\n", indent, joinValues(n.Out, (*Value).String), n.Op, joinValues(n.In, operandText), attrsString(n.Attrs))
 		for _, sub := range n.Subgraphs() {
-			sub.write(s, indent+"    ")
+			sub.writeText(s, indent+"    ")
 		}
 	}
-	fmt.Fprintf(s, "%sreturn %s\n", indent, list(g.Outputs, operand))
+	fmt.Fprintf(s, "%sreturn %s\n", indent, joinValues(g.Outputs, operandText))
 }
 
-func list(vs []*Value, one func(*Value) string) string {
+func joinValues(vs []*Value, one func(*Value) string) string {
 	parts := make([]string, len(vs))
 	for i, v := range vs {
 		parts[i] = one(v)
@@ -79,8 +79,8 @@ func list(vs []*Value, one func(*Value) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// operand is a value where it is read: small constants by what they are.
-func operand(v *Value) string {
+// operandText is a value where it is read: small constants by what they are.
+func operandText(v *Value) string {
 	switch {
 	case v == nil:
 		return "-"

@@ -15,39 +15,39 @@ type emitter func(c *programBuilder, n *graph.Node, in []int) int
 // elementLowerings are those of nodes that compute each element by itself.
 func elementLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 	table := map[string]func(t *translator, n *graph.Node) *Value{
-		"Identity":           func(t *translator, n *graph.Node) *Value { return t.value(n.In[0]) },
+		"Identity":           func(t *translator, n *graph.Node) *Value { return t.translatedValue(n.In[0]) },
 		"Dropout":            dropout,
 		"Cast":               cast,
 		"CastLike":           cast,
 		"BatchNormalization": batchNormalization,
-		"Min":                many(k.Min),
-		"Max":                many(k.Max),
-		"Sum":                many(k.Add),
+		"Min":                newVariadic(k.Min),
+		"Max":                newVariadic(k.Max),
+		"Sum":                newVariadic(k.Add),
 		"Mean":               mean,
 	}
 	for op, emit := range emitters {
 		table[op] = func(t *translator, n *graph.Node) *Value {
 			in := make([]*Value, len(n.In))
 			for i, v := range n.In {
-				in[i] = t.value(v)
+				in[i] = t.translatedValue(v)
 			}
-			return t.element(n.Out[0].Shape, in, func(c *programBuilder, in []int) int { return emit(c, n, in) })
+			return t.addElementwise(n.Out[0].Shape, in, func(c *programBuilder, in []int) int { return emit(c, n, in) })
 		}
 	}
 	return table
 }
 
 var emitters = map[string]emitter{
-	"Add": two(k.Add), "Sub": two(k.Sub), "Mul": two(k.Mul), "Div": two(k.Div), "Pow": two(k.Pow),
-	"Equal": two(k.Equal), "Less": two(k.Less), "LessOrEqual": two(k.LessEqual),
+	"Add": newBinary(k.Add), "Sub": newBinary(k.Sub), "Mul": newBinary(k.Mul), "Div": newBinary(k.Div), "Pow": newBinary(k.Pow),
+	"Equal": newBinary(k.Equal), "Less": newBinary(k.Less), "LessOrEqual": newBinary(k.LessEqual),
 	"Greater":        func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Less, in[1], in[0]) },
 	"GreaterOrEqual": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.LessEqual, in[1], in[0]) },
-	"And":            two(k.Mul), "Or": two(k.Max),
+	"And":            newBinary(k.Mul), "Or": newBinary(k.Max),
 	"Xor": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Abs, c.Op(k.Sub, in[0], in[1])) },
 	"Not": func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(k.Equal, in[0], c.Constant(0)) },
-	"Neg": one(k.Neg), "Abs": one(k.Abs), "Sqrt": one(k.Sqrt), "Exp": one(k.Exp), "Log": one(k.Log), "Sin": one(k.Sin),
-	"Cos": one(k.Cos), "Tanh": one(k.Tanh), "Sigmoid": one(k.Sigmoid), "Erf": one(k.Erf), "Floor": one(k.Floor),
-	"Ceil": one(k.Ceil), "Round": one(k.Round),
+	"Neg": newUnary(k.Neg), "Abs": newUnary(k.Abs), "Sqrt": newUnary(k.Sqrt), "Exp": newUnary(k.Exp), "Log": newUnary(k.Log), "Sin": newUnary(k.Sin),
+	"Cos": newUnary(k.Cos), "Tanh": newUnary(k.Tanh), "Sigmoid": newUnary(k.Sigmoid), "Erf": newUnary(k.Erf), "Floor": newUnary(k.Floor),
+	"Ceil": newUnary(k.Ceil), "Round": newUnary(k.Round),
 	"Tan": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Div, c.Op(k.Sin, in[0]), c.Op(k.Cos, in[0]))
 	},
@@ -77,20 +77,20 @@ var emitters = map[string]emitter{
 		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), c.Op(k.Mul, in[0], in[1]), in[0])
 	},
 	"Elu": func(c *programBuilder, n *graph.Node, in []int) int {
-		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), exponential(c, in[0], attr(n, "alpha", 1)), in[0])
+		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(0)), exponential(c, in[0], attrFloat(n, "alpha", 1)), in[0])
 	},
 	"Selu": func(c *programBuilder, n *graph.Node, in []int) int {
-		low := exponential(c, in[0], attr(n, "alpha", 1.67326319217681884765625))
+		low := exponential(c, in[0], attrFloat(n, "alpha", 1.67326319217681884765625))
 		x := c.Op(k.Select, c.Op(k.Less, c.Constant(0), in[0]), in[0], low)
-		return c.Op(k.Mul, x, c.Constant(attr(n, "gamma", 1.05070102214813232421875)))
+		return c.Op(k.Mul, x, c.Constant(attrFloat(n, "gamma", 1.05070102214813232421875)))
 	},
 	"Celu": func(c *programBuilder, n *graph.Node, in []int) int {
-		alpha, zero := attr(n, "alpha", 1), c.Constant(0)
+		alpha, zero := attrFloat(n, "alpha", 1), c.Constant(0)
 		low := exponential(c, c.Op(k.Div, in[0], c.Constant(alpha)), alpha)
 		return c.Op(k.Add, c.Op(k.Max, in[0], zero), c.Op(k.Min, low, zero))
 	},
 	"HardSigmoid": func(c *programBuilder, n *graph.Node, in []int) int {
-		return hardSigmoid(c, in[0], attr(n, "alpha", 0.2), attr(n, "beta", 0.5))
+		return hardSigmoid(c, in[0], attrFloat(n, "alpha", 0.2), attrFloat(n, "beta", 0.5))
 	},
 	"HardSwish": func(c *programBuilder, n *graph.Node, in []int) int {
 		return c.Op(k.Mul, in[0], hardSigmoid(c, in[0], 1.0/6, 0.5))
@@ -103,37 +103,39 @@ var emitters = map[string]emitter{
 		return c.Op(k.Mul, in[0], c.Op(k.Tanh, softplus(c, in[0])))
 	},
 	"ThresholdedRelu": func(c *programBuilder, n *graph.Node, in []int) int {
-		return c.Op(k.Select, c.Op(k.Less, c.Constant(attr(n, "alpha", 1)), in[0]), in[0], c.Constant(0))
+		return c.Op(k.Select, c.Op(k.Less, c.Constant(attrFloat(n, "alpha", 1)), in[0]), in[0], c.Constant(0))
 	},
 	"Shrink": func(c *programBuilder, n *graph.Node, in []int) int {
-		bias, edge := c.Constant(attr(n, "bias", 0)), attr(n, "lambd", 0.5)
+		bias, edge := c.Constant(attrFloat(n, "bias", 0)), attrFloat(n, "lambd", 0.5)
 		high := c.Op(k.Select, c.Op(k.Less, c.Constant(edge), in[0]), c.Op(k.Sub, in[0], bias), c.Constant(0))
 		return c.Op(k.Select, c.Op(k.Less, in[0], c.Constant(-edge)), c.Op(k.Add, in[0], bias), high)
 	},
 	"Gelu": gelu,
 }
 
-func attr(n *graph.Node, name string, fallback float64) float64 { return graph.Attr(n, name, fallback) }
+func attrFloat(n *graph.Node, name string, fallback float64) float64 {
+	return graph.Attr(n, name, fallback)
+}
 
-func one(o k.ElementOp) emitter {
+func newUnary(o k.ElementOp) emitter {
 	return func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(o, in[0]) }
 }
 
-func two(o k.ElementOp) emitter {
+func newBinary(o k.ElementOp) emitter {
 	return func(c *programBuilder, n *graph.Node, in []int) int { return c.Op(o, in[0], in[1]) }
 }
 
-// many applies an operation from left to right, to as many operands at a time as one program takes.
-func many(o k.ElementOp) func(t *translator, n *graph.Node) *Value {
+// newVariadic applies an operation from left to right, to as many operands at a time as one program takes.
+func newVariadic(o k.ElementOp) func(t *translator, n *graph.Node) *Value {
 	return func(t *translator, n *graph.Node) *Value {
 		in := make([]*Value, len(n.In))
 		for i, v := range n.In {
-			in[i] = t.value(v)
+			in[i] = t.translatedValue(v)
 		}
 		x, rest := in[0], in[1:]
 		for first := true; first || len(rest) > 0; first = false {
 			count := min(maxOperands-1, len(rest))
-			x = t.element(n.Out[0].Shape, slices.Concat([]*Value{x}, rest[:count]), func(c *programBuilder, in []int) int {
+			x = t.addElementwise(n.Out[0].Shape, slices.Concat([]*Value{x}, rest[:count]), func(c *programBuilder, in []int) int {
 				x := in[0]
 				for _, y := range in[1:] {
 					x = c.Op(o, x, y)
@@ -148,14 +150,14 @@ func many(o k.ElementOp) func(t *translator, n *graph.Node) *Value {
 
 // mean is the sum by the number of operands.
 func mean(t *translator, n *graph.Node) *Value {
-	sum := many(k.Add)(t, n)
-	return t.element(sum.Shape, []*Value{sum}, func(c *programBuilder, in []int) int {
+	sum := newVariadic(k.Add)(t, n)
+	return t.addElementwise(sum.Shape, []*Value{sum}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Div, in[0], c.Constant(float64(len(n.In))))
 	})
 }
 
 func leakyRelu(c *programBuilder, n *graph.Node, in []int) int {
-	alpha := attr(n, "alpha", 0.01)
+	alpha := attrFloat(n, "alpha", 0.01)
 	low := c.Op(k.Mul, in[0], c.Constant(alpha))
 	if alpha >= 0 && alpha <= 1 {
 		return c.Op(k.Max, in[0], low)
@@ -198,19 +200,19 @@ func dropout(t *translator, n *graph.Node) *Value {
 	if v := n.Input(2); v != nil && (v.Const == nil || v.Const.Ints()[0] != 0) {
 		return nil
 	}
-	return t.value(n.In[0])
+	return t.translatedValue(n.In[0])
 }
 
 // cast is between types that are float32 on the device; to one of fewer bits, it is rounded as all that is made of that type.
 func cast(t *translator, n *graph.Node) *Value {
-	v := t.value(n.In[0])
+	v := t.translatedValue(n.In[0])
 	if v.Const != nil {
 		return nil
 	}
 	if v.Type == engine.Bool || n.Out[0].Type != engine.Bool {
 		return v
 	}
-	return t.element(v.Shape, []*Value{v}, func(c *programBuilder, in []int) int {
+	return t.addElementwise(v.Shape, []*Value{v}, func(c *programBuilder, in []int) int {
 		zero := c.Constant(0)
 		return c.Op(k.Equal, c.Op(k.Equal, in[0], zero), zero)
 	})
@@ -218,7 +220,7 @@ func cast(t *translator, n *graph.Node) *Value {
 
 // batchNormalization is a product and a sum with constants of each channel.
 func batchNormalization(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	if len(n.In) < 5 || len(x.Shape) < 2 || attrInt(n, "training_mode", 0) != 0 {
 		return nil
 	}
@@ -231,7 +233,7 @@ func batchNormalization(t *translator, n *graph.Node) *Value {
 	}
 	scale, shift := figures[0], figures[1]
 	for c, mean := range figures[2] {
-		scale[c] /= math.Sqrt(figures[3][c] + attr(n, "epsilon", 1e-5))
+		scale[c] /= math.Sqrt(figures[3][c] + attrFloat(n, "epsilon", 1e-5))
 		shift[c] -= mean * scale[c]
 	}
 	return t.affine(x, scale, shift)
@@ -241,9 +243,9 @@ func batchNormalization(t *translator, n *graph.Node) *Value {
 func (t *translator) affine(x *Value, scale, shift []float64) *Value {
 	channels := onesBut(len(x.Shape), 1, len(scale))
 	in := []*Value{x, t.constant("scale", channels, scale)}
-	x = t.element(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Mul, in[0], in[1]) })
+	x = t.addElementwise(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Mul, in[0], in[1]) })
 	in = []*Value{x, t.constant("shift", channels, shift)}
-	return t.element(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Add, in[0], in[1]) })
+	return t.addElementwise(x.Shape, in, func(c *programBuilder, in []int) int { return c.Op(k.Add, in[0], in[1]) })
 }
 
 // onesBut is a shape of so many dimensions, which are 1 but for one.

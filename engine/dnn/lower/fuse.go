@@ -44,7 +44,7 @@ func foldInto(op *Op, conv *Conv) bool {
 		return false
 	}
 	f := *conv.Filter
-	f.Scale, f.Shift = compose(f.Scale, f.Shift, scale, shift, f.Spec.Out)
+	f.Scale, f.Shift = composeAffine(f.Scale, f.Shift, scale, shift, f.Spec.Out)
 	conv.Filter = &f
 	op.Nodes = append(op.Nodes, next.Nodes...)
 	op.Out[0] = next.Out[0] // the operation after it has nothing that is needed now
@@ -61,8 +61,8 @@ func soleUser(v *Value) *Op {
 	return v.Users[0]
 }
 
-// compose is scale * (s * x + t) + shift for each channel.
-func compose(s, t, scale, shift []float64, channels int) (a, b []float64) {
+// composeAffine is scale * (s * x + t) + shift for each channel.
+func composeAffine(s, t, scale, shift []float64, channels int) (a, b []float64) {
 	at := func(list []float64, i int, fallback float64) float64 {
 		switch len(list) {
 		case 0:
@@ -114,16 +114,16 @@ func affineOf(p *kernels.Program, in []*Value, x *Value, channel int) (scale, sh
 	case last.Op == kernels.Add:
 		return nil, c, true
 	case last.Op == kernels.Sub && first:
-		return nil, each(c, func(x float64) float64 { return -x }), true
+		return nil, mapFloats(c, func(x float64) float64 { return -x }), true
 	case last.Op == kernels.Sub:
 		return []float64{-1}, c, true
 	case last.Op == kernels.Div && first:
-		return each(c, func(x float64) float64 { return 1 / x }), nil, true
+		return mapFloats(c, func(x float64) float64 { return 1 / x }), nil, true
 	}
 	return nil, nil, false
 }
 
-func each(list []float64, f func(float64) float64) []float64 {
+func mapFloats(list []float64, f func(float64) float64) []float64 {
 	out := make([]float64, len(list))
 	for i, x := range list {
 		out[i] = f(x)
@@ -154,10 +154,10 @@ func fuseElements(n *Net) {
 	}
 	n.Relink()
 	fuseSlopes(n)
-	at := places(n)
+	at := opPositions(n)
 	for _, op := range n.Ops {
 		if e, ok := op.Kind.(*Element); ok {
-			absorb(at, op, e)
+			absorbElement(at, op, e)
 		}
 	}
 	n.Relink()
@@ -175,10 +175,10 @@ func fuseInto(op *Op, e *Element) {
 	reads := make([][]*Value, len(v.Users))
 	for i, user := range v.Users {
 		outer, ok := user.Kind.(*Element)
-		if !ok || !slices.Equal(user.Out[0].Shape, v.Shape) || len(v.Users) > 1 && !includes(user.In, op.In) {
+		if !ok || !slices.Equal(user.Out[0].Shape, v.Shape) || len(v.Users) > 1 && !includesAll(user.In, op.In) {
 			return
 		}
-		p, in := inlined(outer.Program, user.In, v, e.Program, op.In)
+		p, in := inlineProgram(outer.Program, user.In, v, e.Program, op.In)
 		if p.Operands > maxOperands || len(p.Code) > maxCode {
 			return
 		}
@@ -195,9 +195,9 @@ func fuseInto(op *Op, e *Element) {
 	v.Users, op.In, op.Out = nil, nil, nil
 }
 
-// inlined is outer with operand at computed by inner: its operands are those of outer but that one, and of inner,
+// inlineProgram is outer with operand at computed by inner: its operands are those of outer but that one, and of inner,
 // each value once.
-func inlined(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels.Program, innerIn []*Value) (*kernels.Program, []*Value) {
+func inlineProgram(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels.Program, innerIn []*Value) (*kernels.Program, []*Value) {
 	var in []*Value
 	place := func(v *Value) int {
 		if i := slices.Index(in, v); i >= 0 {
@@ -215,8 +215,8 @@ func inlined(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels
 		place(v)
 	}
 	c := newProgram(len(in))
-	result := last(c.Splice(inner, func(i int) int { return place(innerIn[i]) }))
-	return c.Finish(last(c.Splice(outer, func(i int) int {
+	result := lastRegister(c.Splice(inner, func(i int) int { return place(innerIn[i]) }))
+	return c.Finish(lastRegister(c.Splice(outer, func(i int) int {
 		if outerIn[i] == at {
 			return result
 		}
@@ -224,13 +224,13 @@ func inlined(outer *kernels.Program, outerIn []*Value, at *Value, inner *kernels
 	}))), in
 }
 
-// includes says whether all of some values are among others.
-func includes(others, some []*Value) bool {
+// includesAll says whether all of some values are among others.
+func includesAll(others, some []*Value) bool {
 	return !slices.ContainsFunc(some, func(v *Value) bool { return !slices.Contains(others, v) })
 }
 
-// places is where each operation is among those of n.
-func places(n *Net) map[*Op]int {
+// opPositions is where each operation is among those of n.
+func opPositions(n *Net) map[*Op]int {
 	at := make(map[*Op]int, len(n.Ops))
 	for i, op := range n.Ops {
 		at[op] = i
@@ -238,8 +238,8 @@ func places(n *Net) map[*Op]int {
 	return at
 }
 
-// absorb makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
-func absorb(at map[*Op]int, op *Op, e *Element) {
+// absorbElement makes an element-wise operation what is done after a convolution that nothing else reads: the last such one.
+func absorbElement(at map[*Op]int, op *Op, e *Element) {
 	operand := -1
 	for i, v := range op.In {
 		if isPlainConvolution(v, op) && (operand < 0 || at[v.From] > at[op.In[operand].From]) {
@@ -259,7 +259,7 @@ func absorb(at map[*Op]int, op *Op, e *Element) {
 	c := newProgram(len(op.In))
 	then := *before.Kind.(*Conv)
 	registers := c.Splice(e.Program, func(i int) int { return slices.Index(order, i) })
-	then.Then = c.Finish(last(registers))
+	then.Then = c.Finish(lastRegister(registers))
 	for _, r := range e.Program.Also {
 		then.Then.Also = append(then.Then.Also, registers[r])
 	}

@@ -48,8 +48,8 @@ var reductions = map[string]reduction{
 func square(c *programBuilder, x int) int { return c.Op(k.Mul, x, x) }
 
 func reduce(t *translator, n *graph.Node, r reduction) *Value {
-	x := t.value(n.In[0])
-	axes, known := ints(n, 1)
+	x := t.translatedValue(n.In[0])
+	axes, known := constantInts(n, 1)
 	if n.Input(1) != nil && !known || x.Const != nil {
 		return nil
 	}
@@ -57,74 +57,74 @@ func reduce(t *translator, n *graph.Node, r reduction) *Value {
 		if attrInt(n, "noop_with_empty_axes", 0) != 0 {
 			return nil
 		}
-		axes = through(0, len(x.Shape))
+		axes = intRange(0, len(x.Shape))
 	}
-	return t.reshape(t.reduced(x, r, axes), n.Out[0].Shape...)
+	return t.reshape(t.reduceAxes(x, r, axes), n.Out[0].Shape...)
 }
 
-// through is from, from+1, ... up to to, exclusive.
-func through(from, to int) (list []int) {
+// intRange is from, from+1, ... up to to, exclusive.
+func intRange(from, to int) (list []int) {
 	for i := from; i < to; i++ {
 		list = append(list, i)
 	}
 	return list
 }
 
-// reduced has 1 in place of the axes.
-func (t *translator) reduced(x *Value, r reduction, axes []int) *Value {
+// reduceAxes has 1 in place of the axes.
+func (t *translator) reduceAxes(x *Value, r reduction, axes []int) *Value {
 	shape, count := slices.Clone(x.Shape), 1
 	for _, a := range axes {
 		shape[axis(a, len(shape))] = 1
 	}
 	count = graph.Elements(x.Shape) / graph.Elements(shape)
 	if r.before != nil {
-		x = t.element(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.before(c, in[0]) })
+		x = t.addElementwise(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.before(c, in[0]) })
 	}
 	if count > 1 {
-		x = t.add(&Reduce{How: r.how}, x.Type, shape, x)
+		x = t.addOp(&Reduce{How: r.how}, x.Type, shape, x)
 	}
 	if r.after != nil {
-		x = t.element(shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.after(c, in[0], count) })
+		x = t.addElementwise(shape, []*Value{x}, func(c *programBuilder, in []int) int { return r.after(c, in[0], count) })
 	}
 	return x
 }
 
 func globalPool(t *translator, n *graph.Node, how k.Reduction) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	r := reduction{how: how}
 	if how == k.Sum {
 		r = reductions["ReduceMean"]
 	}
-	return t.reduced(x, r, through(2, len(x.Shape)))
+	return t.reduceAxes(x, r, intRange(2, len(x.Shape)))
 }
 
 func softmax(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	along := []int{attrInt(n, "axis", -1)}
-	most := t.reduced(x, reduction{how: k.Largest}, along)
-	powers := t.element(x.Shape, []*Value{x, most}, func(c *programBuilder, in []int) int {
+	most := t.reduceAxes(x, reduction{how: k.Largest}, along)
+	powers := t.addElementwise(x.Shape, []*Value{x, most}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Exp, c.Op(k.Sub, in[0], in[1]))
 	})
-	sum := t.reduced(powers, reduction{how: k.Sum}, along)
+	sum := t.reduceAxes(powers, reduction{how: k.Sum}, along)
 	if n.Op == "Softmax" {
-		return t.element(x.Shape, []*Value{powers, sum}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
+		return t.addElementwise(x.Shape, []*Value{powers, sum}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
 	}
-	return t.element(x.Shape, []*Value{x, most, sum}, func(c *programBuilder, in []int) int {
+	return t.addElementwise(x.Shape, []*Value{x, most, sum}, func(c *programBuilder, in []int) int {
 		return c.Op(k.Sub, c.Op(k.Sub, in[0], in[1]), c.Op(k.Log, in[2]))
 	})
 }
 
-// normalized is x less its mean over axes, in units of its deviation, times scale plus shift, which may be nil.
-func (t *translator) normalized(x *Value, axes []int, epsilon float64, scale, shift *Value) *Value {
-	mean := t.reduced(x, reductions["ReduceMean"], axes)
-	squares := t.element(x.Shape, []*Value{x, mean}, func(c *programBuilder, in []int) int { return square(c, c.Op(k.Sub, in[0], in[1])) })
-	variance := t.reduced(squares, reduction{how: k.Sum}, axes)
+// normalizeAxes is x less its mean over axes, in units of its deviation, times scale plus shift, which may be nil.
+func (t *translator) normalizeAxes(x *Value, axes []int, epsilon float64, scale, shift *Value) *Value {
+	mean := t.reduceAxes(x, reductions["ReduceMean"], axes)
+	squares := t.addElementwise(x.Shape, []*Value{x, mean}, func(c *programBuilder, in []int) int { return square(c, c.Op(k.Sub, in[0], in[1])) })
+	variance := t.reduceAxes(squares, reduction{how: k.Sum}, axes)
 	count := float64(graph.Elements(x.Shape) / graph.Elements(variance.Shape))
-	factor := t.element(variance.Shape, []*Value{variance}, func(c *programBuilder, in []int) int {
+	factor := t.addElementwise(variance.Shape, []*Value{variance}, func(c *programBuilder, in []int) int {
 		spread := c.Op(k.Sqrt, c.Op(k.Add, c.Op(k.Div, in[0], c.Constant(count)), c.Constant(epsilon)))
 		return c.Op(k.Div, c.Constant(1), spread)
 	})
-	return t.element(x.Shape, []*Value{x, mean, factor, scale, shift}, func(c *programBuilder, in []int) int {
+	return t.addElementwise(x.Shape, []*Value{x, mean, factor, scale, shift}, func(c *programBuilder, in []int) int {
 		y := c.Op(k.Mul, c.Op(k.Sub, in[0], in[1]), in[2])
 		if in[3] >= 0 {
 			y = c.Op(k.Mul, y, in[3])
@@ -137,45 +137,45 @@ func (t *translator) normalized(x *Value, axes []int, epsilon float64, scale, sh
 }
 
 func layerNormalization(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	from := axis(attrInt(n, "axis", -1), len(x.Shape))
-	return t.normalized(x, through(from, len(x.Shape)), attr(n, "epsilon", 1e-5), t.value(n.Input(1)), t.value(n.Input(2)))
+	return t.normalizeAxes(x, intRange(from, len(x.Shape)), attrFloat(n, "epsilon", 1e-5), t.translatedValue(n.Input(1)), t.translatedValue(n.Input(2)))
 }
 
 func instanceNormalization(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	channels := onesBut(len(x.Shape), 1, x.Shape[1])
-	scale, shift := t.reshape(t.value(n.In[1]), channels...), t.reshape(t.value(n.In[2]), channels...)
-	return t.normalized(x, through(2, len(x.Shape)), attr(n, "epsilon", 1e-5), scale, shift)
+	scale, shift := t.reshape(t.translatedValue(n.In[1]), channels...), t.reshape(t.translatedValue(n.In[2]), channels...)
+	return t.normalizeAxes(x, intRange(2, len(x.Shape)), attrFloat(n, "epsilon", 1e-5), scale, shift)
 }
 
 // groupNormalization divides the channels into groups by a dimension more.
 func groupNormalization(t *translator, n *graph.Node) *Value {
-	x, groups := t.value(n.In[0]), attrInt(n, "num_groups", 1)
+	x, groups := t.translatedValue(n.In[0]), attrInt(n, "num_groups", 1)
 	apart := append([]int{x.Shape[0], groups, x.Shape[1] / groups}, x.Shape[2:]...)
 	if len(apart) > k.MaxDims {
 		return nil
 	}
 	channels := onesBut(len(apart), 1, groups)
 	channels[2] = x.Shape[1] / groups
-	scale, shift := t.reshape(t.value(n.In[1]), channels...), t.reshape(t.value(n.In[2]), channels...)
-	y := t.normalized(t.reshape(x, apart...), through(2, len(apart)), attr(n, "epsilon", 1e-5), scale, shift)
+	scale, shift := t.reshape(t.translatedValue(n.In[1]), channels...), t.reshape(t.translatedValue(n.In[2]), channels...)
+	y := t.normalizeAxes(t.reshape(x, apart...), intRange(2, len(apart)), attrFloat(n, "epsilon", 1e-5), scale, shift)
 	return t.reshape(y, x.Shape...)
 }
 
 func lpNormalization(t *translator, n *graph.Node) *Value {
-	x, r := t.value(n.In[0]), reductions["ReduceL2"]
+	x, r := t.translatedValue(n.In[0]), reductions["ReduceL2"]
 	if attrInt(n, "p", 2) == 1 {
 		r = reductions["ReduceL1"]
 	}
-	norm := t.reduced(x, r, []int{attrInt(n, "axis", -1)})
-	return t.element(x.Shape, []*Value{x, norm}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
+	norm := t.reduceAxes(x, r, []int{attrInt(n, "axis", -1)})
+	return t.addElementwise(x.Shape, []*Value{x, norm}, func(c *programBuilder, in []int) int { return c.Op(k.Div, in[0], in[1]) })
 }
 
 // lrn sums squares of neighbouring channels by taps.
 func lrn(t *translator, n *graph.Node) *Value {
-	x, size := t.value(n.In[0]), attrInt(n, "size", 1)
-	squares := t.element(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return square(c, in[0]) })
+	x, size := t.translatedValue(n.In[0]), attrInt(n, "size", 1)
+	squares := t.addElementwise(x.Shape, []*Value{x}, func(c *programBuilder, in []int) int { return square(c, in[0]) })
 	channels := x.Shape[1]
 	sums := t.interpolate(squares, 1, tapsOf(channels, func(i int) (at []int, weights []float64) {
 		for j := max(0, i-(size-1)/2); j < min(channels, i+size/2+1); j++ {
@@ -183,9 +183,9 @@ func lrn(t *translator, n *graph.Node) *Value {
 		}
 		return at, weights
 	}))
-	return t.element(x.Shape, []*Value{x, sums}, func(c *programBuilder, in []int) int {
-		part := c.Op(k.Mul, in[1], c.Constant(attr(n, "alpha", 1e-4)/float64(size)))
-		base := c.Op(k.Add, part, c.Constant(attr(n, "bias", 1)))
-		return c.Op(k.Div, in[0], c.Op(k.Pow, base, c.Constant(attr(n, "beta", 0.75))))
+	return t.addElementwise(x.Shape, []*Value{x, sums}, func(c *programBuilder, in []int) int {
+		part := c.Op(k.Mul, in[1], c.Constant(attrFloat(n, "alpha", 1e-4)/float64(size)))
+		base := c.Op(k.Add, part, c.Constant(attrFloat(n, "bias", 1)))
+		return c.Op(k.Div, in[0], c.Op(k.Pow, base, c.Constant(attrFloat(n, "beta", 0.75))))
 	})
 }

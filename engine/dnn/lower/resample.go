@@ -31,13 +31,13 @@ func tapsOf(size int, of func(i int) (places []int, weights []float64)) kernels.
 	return taps
 }
 
-// picked are taps that take one element each.
-func picked(places []int) kernels.Taps {
+// pickTaps are taps that take one element each.
+func pickTaps(places []int) kernels.Taps {
 	return tapsOf(len(places), func(i int) ([]int, []float64) { return places[i : i+1], []float64{1} })
 }
 
-// transposed are taps that give each of size inputs what the outputs took of it.
-func transposed(t kernels.Taps, size int) kernels.Taps {
+// transposeTaps are taps that give each of size inputs what the outputs took of it.
+func transposeTaps(t kernels.Taps, size int) kernels.Taps {
 	places, weights := make([][]int, size), make([][]float64, size)
 	for i := range len(t.Start) - 1 {
 		for j := t.Start[i]; j < t.Start[i+1]; j++ {
@@ -52,7 +52,7 @@ func transposed(t kernels.Taps, size int) kernels.Taps {
 func (t *translator) interpolate(x *Value, d int, taps kernels.Taps) *Value {
 	shape := slices.Clone(x.Shape)
 	shape[d] = len(taps.Start) - 1
-	return t.add(&Interpolate{Dim: d, Taps: taps}, x.Type, shape, x)
+	return t.addOp(&Interpolate{Dim: d, Taps: taps}, x.Type, shape, x)
 }
 
 // resizeTaps are those of a Resize's dimensions, or nil if they are not all.
@@ -73,12 +73,12 @@ func resizeTaps(n *graph.Node) (dims []int, taps []kernels.Taps) {
 
 // resize interpolates along each dimension, but where all of them are repeated whole.
 func resize(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	dims, taps := resizeTaps(n)
 	if x.Const != nil || dims == nil {
 		return nil
 	}
-	if v := t.repeat(x, dims, taps); v != nil {
+	if v := t.repeatElements(x, dims, taps); v != nil {
 		return v
 	}
 	for i, d := range dims {
@@ -87,11 +87,11 @@ func resize(t *translator, n *graph.Node) *Value {
 	return x
 }
 
-// repeat is x with each element repeated along dimensions, as one copy, if that is all that taps do.
-func (t *translator) repeat(x *Value, dims []int, taps []kernels.Taps) *Value {
+// repeatElements is x with each element repeated along dimensions, as one copy, if that is all that taps do.
+func (t *translator) repeatElements(x *Value, dims []int, taps []kernels.Taps) *Value {
 	times := slices.Repeat([]int{1}, len(x.Shape))
 	for i, d := range dims {
-		if times[d] = repeats(taps[i], x.Shape[d]); times[d] == 0 {
+		if times[d] = repeatCount(taps[i], x.Shape[d]); times[d] == 0 {
 			return nil
 		}
 	}
@@ -108,8 +108,8 @@ func (t *translator) repeat(x *Value, dims []int, taps []kernels.Taps) *Value {
 	return t.reshape(t.expand(t.reshape(x, apart...), wide...), shape...)
 }
 
-// repeats is how often taps repeat each of size elements; 0: that is not what they do.
-func repeats(t kernels.Taps, size int) int {
+// repeatCount is how often taps repeat each of size elements; 0: that is not what they do.
+func repeatCount(t kernels.Taps, size int) int {
 	by := (len(t.Start) - 1) / size
 	if by < 1 || len(t.Index) != size*by || len(t.Start) != size*by+1 {
 		return 0
@@ -124,25 +124,25 @@ func repeats(t kernels.Taps, size int) int {
 
 // resizeGrad applies the taps of what it undoes, transposed and in the other order.
 func resizeGrad(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
-	dims, taps := resizeTaps(undone(n, "Resize"))
+	x := t.translatedValue(n.In[0])
+	dims, taps := resizeTaps(forwardNode(n, "Resize"))
 	if x.Const != nil || dims == nil {
 		return nil
 	}
 	for i, d := range slices.Backward(dims) {
-		x = t.interpolate(x, d, transposed(taps[i], n.Out[0].Shape[d]))
+		x = t.interpolate(x, d, transposeTaps(taps[i], n.Out[0].Shape[d]))
 	}
 	return x
 }
 
-// undone is the node of an operation whose gradient n computes, n's input 0 being the gradient of its output.
-func undone(n *graph.Node, op string) *graph.Node {
+// forwardNode is the node of an operation whose gradient n computes, n's input 0 being the gradient of its output.
+func forwardNode(n *graph.Node, op string) *graph.Node {
 	return &graph.Node{Name: n.Name, Op: op, In: append([]*graph.Value{n.Out[0]}, n.In[1:]...), Out: n.In[:1], Attrs: n.Attrs}
 }
 
-// indices are the constant ones of input 1, of a dimension of size; nil: they are not constant, or wrong.
-func indices(n *graph.Node, size int) []int {
-	list, _ := ints(n, 1)
+// constantIndices are the constant ones of input 1, of a dimension of size; nil: they are not constant, or wrong.
+func constantIndices(n *graph.Node, size int) []int {
+	list, _ := constantInts(n, 1)
 	for i, at := range list {
 		if list[i] = axis(at, size); list[i] < 0 || list[i] >= size {
 			return nil
@@ -153,38 +153,38 @@ func indices(n *graph.Node, size int) []int {
 
 // gather takes constant indices: one by a slice, more by taps.
 func gather(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	d := axis(attrInt(n, "axis", 0), len(x.Shape))
-	list := indices(n, x.Shape[d])
+	list := constantIndices(n, x.Shape[d])
 	switch {
 	case list == nil || x.Const != nil:
 		return nil
 	case len(list) == 1:
 		start, shape := make([]int, len(x.Shape)), slices.Clone(x.Shape)
 		start[d], shape[d] = list[0], 1
-		x = t.from(x, start, shape)
+		x = t.sliceFrom(x, start, shape)
 	default:
-		x = t.interpolate(x, d, picked(list))
+		x = t.interpolate(x, d, pickTaps(list))
 	}
 	return t.reshape(x, n.Out[0].Shape...)
 }
 
 func gatherGrad(t *translator, n *graph.Node) *Value {
-	x, shape := t.value(n.In[0]), n.Out[0].Shape
+	x, shape := t.translatedValue(n.In[0]), n.Out[0].Shape
 	d := axis(attrInt(n, "axis", 0), len(shape))
-	list := indices(n, shape[d])
+	list := constantIndices(n, shape[d])
 	if list == nil || x.Const != nil {
 		return nil
 	}
 	flat := slices.Clone(shape)
 	flat[d] = len(list)
-	return t.interpolate(t.reshape(x, flat...), d, transposed(picked(list), shape[d]))
+	return t.interpolate(t.reshape(x, flat...), d, transposeTaps(pickTaps(list), shape[d]))
 }
 
 func padGrad(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
-	forward := undone(n, "Pad")
-	before, _, ok := pads(forward)
+	x := t.translatedValue(n.In[0])
+	forward := forwardNode(n, "Pad")
+	before, _, ok := padSizes(forward)
 	if !ok || x.Const != nil {
 		return nil
 	}
@@ -193,17 +193,17 @@ func padGrad(t *translator, n *graph.Node) *Value {
 		if before[d] == 0 && x.Shape[d] == size {
 			continue
 		}
-		places := padding(mode, before[d], size, x.Shape[d])
+		places := paddingIndices(mode, before[d], size, x.Shape[d])
 		if places == nil {
 			return nil
 		}
-		x = t.interpolate(x, d, transposed(picked(places), size))
+		x = t.interpolate(x, d, transposeTaps(pickTaps(places), size))
 	}
 	return x
 }
 
-// padding is which of size elements each of so many is after some were put before them; nil: not by that mode.
-func padding(mode string, before, size, padded int) []int {
+// paddingIndices is which of size elements each of so many is after some were put before them; nil: not by that mode.
+func paddingIndices(mode string, before, size, padded int) []int {
 	places := make([]int, padded)
 	for i := range places {
 		at := i - before

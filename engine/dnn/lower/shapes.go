@@ -9,10 +9,14 @@ import (
 
 // shapeLowerings are those of nodes that move elements.
 func shapeLowerings() map[string]func(t *translator, n *graph.Node) *Value {
-	reshape := func(t *translator, n *graph.Node) *Value { return t.reshape(t.value(n.In[0]), n.Out[0].Shape...) }
+	reshape := func(t *translator, n *graph.Node) *Value {
+		return t.reshape(t.translatedValue(n.In[0]), n.Out[0].Shape...)
+	}
 	return map[string]func(t *translator, n *graph.Node) *Value{
 		"Reshape": reshape, "Flatten": reshape, "Squeeze": reshape, "Unsqueeze": reshape,
-		"Expand":       func(t *translator, n *graph.Node) *Value { return t.expand(t.value(n.In[0]), n.Out[0].Shape...) },
+		"Expand": func(t *translator, n *graph.Node) *Value {
+			return t.expand(t.translatedValue(n.In[0]), n.Out[0].Shape...)
+		},
 		"Transpose":    transpose,
 		"Slice":        slice,
 		".SliceGrad":   sliceGrad,
@@ -31,7 +35,7 @@ func transpose(t *translator, n *graph.Node) *Value {
 			order = append([]int{i}, order...)
 		}
 	}
-	return t.transpose(t.value(n.In[0]), order...)
+	return t.transpose(t.translatedValue(n.In[0]), order...)
 }
 
 // axis is a dimension given from the front or from the back.
@@ -44,9 +48,9 @@ func axis(a, rank int) int {
 
 // slice reads starts, axes and steps; where it ends, the shape says.
 func slice(t *translator, n *graph.Node) *Value {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	rank := len(x.Shape)
-	starts, known := ints(n, 1)
+	starts, known := constantInts(n, 1)
 	if !known {
 		return nil
 	}
@@ -56,7 +60,7 @@ func slice(t *translator, n *graph.Node) *Value {
 	}
 	for at, list := range map[int]*[]int{3: &axes, 4: &steps} {
 		if n.Input(at) != nil {
-			if *list, known = ints(n, at); !known {
+			if *list, known = constantInts(n, at); !known {
 				return nil
 			}
 		}
@@ -66,7 +70,7 @@ func slice(t *translator, n *graph.Node) *Value {
 		d := axis(a, rank)
 		kind.Start[d], kind.Step[d] = clampStart(starts[i], x.Shape[d], steps[i]), steps[i]
 	}
-	return t.add(kind, x.Type, n.Out[0].Shape, x)
+	return t.addOp(kind, x.Type, n.Out[0].Shape, x)
 }
 
 // clampStart is where a slice of n elements starts.
@@ -80,15 +84,15 @@ func clampStart(start, n, step int) int {
 	return min(max(start, 0), n)
 }
 
-// from is the part of v of this shape that begins at start.
-func (t *translator) from(v *Value, start, shape []int) *Value {
-	return t.add(&Slice{Start: start, Step: slices.Repeat([]int{1}, len(shape))}, v.Type, shape, v)
+// sliceFrom is the part of v of this shape that begins at start.
+func (t *translator) sliceFrom(v *Value, start, shape []int) *Value {
+	return t.addOp(&Slice{Start: start, Step: slices.Repeat([]int{1}, len(shape))}, v.Type, shape, v)
 }
 
 func (t *translator) split(n *graph.Node) (parts []*Value) {
-	x := t.value(n.In[0])
+	x := t.translatedValue(n.In[0])
 	d, at := axis(attrInt(n, "axis", 0), len(x.Shape)), 0
-	sizes, known := ints(n, 1)
+	sizes, known := constantInts(n, 1)
 	for i, out := range n.Out {
 		if out == nil && !known {
 			return nil
@@ -106,7 +110,7 @@ func (t *translator) split(n *graph.Node) (parts []*Value) {
 			parts = append(parts, nil)
 			continue
 		}
-		part := t.from(x, start, shape)
+		part := t.sliceFrom(x, start, shape)
 		part.Name, part.Type = out.Name, out.Type
 		parts = append(parts, part)
 	}
@@ -123,21 +127,21 @@ func concat(t *translator, n *graph.Node) *Value {
 		place[d] = at
 		at += v.Shape[d]
 		if v.Shape[d] > 0 {
-			kind.At, in = append(kind.At, place), append(in, t.value(v))
+			kind.At, in = append(kind.At, place), append(in, t.translatedValue(v))
 		}
 	}
-	return t.add(kind, n.Out[0].Type, n.Out[0].Shape, in...)
+	return t.addOp(kind, n.Out[0].Type, n.Out[0].Shape, in...)
 }
 
-// pads are the elements to add before and after each dimension.
-func pads(n *graph.Node) (before, after []int, ok bool) {
+// padSizes are the elements to add before and after each dimension.
+func padSizes(n *graph.Node) (before, after []int, ok bool) {
 	rank := len(n.In[0].Shape)
-	list, known := ints(n, 1)
+	list, known := constantInts(n, 1)
 	if !known {
 		return nil, nil, false
 	}
 	before, after = make([]int, rank), make([]int, rank)
-	axes, given := ints(n, 3)
+	axes, given := constantInts(n, 3)
 	if !given {
 		for i := range rank {
 			axes = append(axes, i)
@@ -154,14 +158,14 @@ func pads(n *graph.Node) (before, after []int, ok bool) {
 
 // pad assembles, or takes elements by taps where those that are added are not constant.
 func pad(t *translator, n *graph.Node) *Value {
-	x, shape := t.value(n.In[0]), n.Out[0].Shape
-	before, after, ok := pads(n)
+	x, shape := t.translatedValue(n.In[0]), n.Out[0].Shape
+	before, after, ok := padSizes(n)
 	if !ok || x.Const != nil {
 		return nil
 	}
 	mode := graph.Attr(n, "mode", "constant")
 	if mode != "constant" {
-		return t.padded(x, mode, before, shape)
+		return t.padEdges(x, mode, before, shape)
 	}
 	kind := &Assemble{At: [][]int{make([]int, len(shape))}, Gaps: true}
 	if v := n.Input(2); v != nil {
@@ -179,22 +183,22 @@ func pad(t *translator, n *graph.Node) *Value {
 		}
 	}
 	if !slices.Equal(part, x.Shape) {
-		x = t.from(x, start, part)
+		x = t.sliceFrom(x, start, part)
 	}
-	return t.add(kind, x.Type, shape, x)
+	return t.addOp(kind, x.Type, shape, x)
 }
 
-// padded repeats elements of x around it.
-func (t *translator) padded(x *Value, mode string, before, shape []int) *Value {
+// padEdges repeats elements of x around it.
+func (t *translator) padEdges(x *Value, mode string, before, shape []int) *Value {
 	for d, size := range x.Shape {
 		if before[d] == 0 && shape[d] == size {
 			continue
 		}
-		places := padding(mode, before[d], size, shape[d])
+		places := paddingIndices(mode, before[d], size, shape[d])
 		if places == nil {
 			return nil
 		}
-		x = t.interpolate(x, d, picked(places))
+		x = t.interpolate(x, d, pickTaps(places))
 	}
 	return x
 }
@@ -211,9 +215,9 @@ func sliceGrad(t *translator, n *graph.Node) *Value {
 		kind, taken := &Assemble{}, make([]bool, graph.Elements(shape))
 		var in []*Value
 		for ; from < len(n.In); from++ {
-			v := t.value(n.In[from])
+			v := t.translatedValue(n.In[from])
 			at, by := starts[from*rank:(from+1)*rank], steps[from*rank:(from+1)*rank]
-			if !take(taken, shape, v.Shape, at, by) {
+			if !markTaken(taken, shape, v.Shape, at, by) {
 				break
 			}
 			kind.At, kind.Step, in = append(kind.At, at), append(kind.Step, by), append(in, v)
@@ -222,18 +226,18 @@ func sliceGrad(t *translator, n *graph.Node) *Value {
 			return nil // it leaves the shape; the host says so
 		}
 		kind.Gaps = slices.Contains(taken, false)
-		part := t.add(kind, n.Out[0].Type, shape, in...)
+		part := t.addOp(kind, n.Out[0].Type, shape, in...)
 		if sum == nil {
 			sum = part
 		} else {
-			sum = t.element(shape, []*Value{sum, part}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
+			sum = t.addElementwise(shape, []*Value{sum, part}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
 		}
 	}
 	return sum
 }
 
-// take marks the elements of a part of a shape, if none of them was marked before.
-func take(taken []bool, shape, part, start, step []int) bool {
+// markTaken marks the elements of a part of a shape, if none of them was marked before.
+func markTaken(taken []bool, shape, part, start, step []int) bool {
 	offsets := []int{0}
 	for d, n := range part {
 		wide := make([]int, 0, len(offsets)*n)
@@ -261,7 +265,7 @@ func take(taken []bool, shape, part, start, step []int) bool {
 
 // tile repeats by broadcasting along dimensions that are put before those of x.
 func tile(t *translator, n *graph.Node) *Value {
-	x, out := t.value(n.In[0]), n.Out[0].Shape
+	x, out := t.translatedValue(n.In[0]), n.Out[0].Shape
 	var apart, wide []int
 	for d, size := range x.Shape {
 		if repeats := out[d] / size; repeats > 1 {
@@ -276,7 +280,7 @@ func tile(t *translator, n *graph.Node) *Value {
 }
 
 func depthToSpace(t *translator, n *graph.Node) *Value {
-	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
+	x, b := t.translatedValue(n.In[0]), attrInt(n, "blocksize", 1)
 	s := x.Shape
 	if graph.Attr(n, "mode", "DCR") == "CRD" {
 		x = t.reshape(x, s[0], s[1]/b/b, b, b, s[2], s[3])
@@ -289,7 +293,7 @@ func depthToSpace(t *translator, n *graph.Node) *Value {
 }
 
 func spaceToDepth(t *translator, n *graph.Node) *Value {
-	x, b := t.value(n.In[0]), attrInt(n, "blocksize", 1)
+	x, b := t.translatedValue(n.In[0]), attrInt(n, "blocksize", 1)
 	s := x.Shape
 	x = t.reshape(x, s[0], s[1], s[2]/b, b, s[3]/b, b)
 	return t.reshape(t.transpose(x, 0, 3, 5, 1, 2, 4), n.Out[0].Shape...)

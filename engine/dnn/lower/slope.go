@@ -104,7 +104,7 @@ func withOne(p *kernels.Program, given []int, one int) *kernels.Program {
 		}
 		registers = append(registers, w.add(in))
 	}
-	return needed(&w.Program, registers[len(registers)-1])
+	return pruneProgram(&w.Program, registers[len(registers)-1])
 }
 
 func (w *programWriter) constant(x float32) int {
@@ -155,8 +155,8 @@ func (w *programWriter) plain(in kernels.Instruction) (int, bool) {
 	return 0, false
 }
 
-// needed is p up to a register, without what that does not read.
-func needed(p *kernels.Program, result int) *kernels.Program {
+// pruneProgram is p up to a register, without what that does not read.
+func pruneProgram(p *kernels.Program, result int) *kernels.Program {
 	reads := make([]bool, p.Operands+len(p.Code))
 	reads[result] = true
 	for i, in := range slices.Backward(p.Code) {

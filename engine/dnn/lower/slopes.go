@@ -9,7 +9,7 @@ import (
 // fuseSlopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
 // itself is not kept then, and the gradient is a product.
 func fuseSlopes(n *Net) {
-	at := places(n)
+	at := opPositions(n)
 	for _, op := range n.Ops {
 		if conv, ok := op.Kind.(*Conv); ok && conv.Then == nil && len(op.Out) > 0 {
 			slopeOf(at, op.Out[0])
@@ -39,19 +39,19 @@ func slopeOf(at map[*Op]int, sum *Value) {
 	if !ok {
 		return
 	}
-	both, in := together(activation.Program, first.In, factor, second.In, given)
+	both, in := joinPrograms(activation.Program, first.In, factor, second.In, given)
 	if both.Operands > maxOperands || len(both.Code) > maxCode {
 		return
 	}
 	by := &Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
 	first.Kind, first.In, first.Out = &Element{Program: both}, in, append(first.Out, by)
 	sum.Users = []*Op{first}
-	second.Kind, second.In = product(second.In, given, by)
-	absorb(at, first, first.Kind.(*Element))
+	second.Kind, second.In = sumTimesValue(second.In, given, by)
+	absorbElement(at, first, first.Kind.(*Element))
 }
 
-// together is a program with another one, of which it reads the given operands, as a further result.
-func together(p *kernels.Program, in []*Value, more *kernels.Program, moreIn []*Value, given []int) (*kernels.Program, []*Value) {
+// joinPrograms is a program with another one, of which it reads the given operands, as a further result.
+func joinPrograms(p *kernels.Program, in []*Value, more *kernels.Program, moreIn []*Value, given []int) (*kernels.Program, []*Value) {
 	all := slices.Clone(in)
 	for _, i := range given {
 		if !slices.Contains(all, moreIn[i]) {
@@ -59,14 +59,14 @@ func together(p *kernels.Program, in []*Value, more *kernels.Program, moreIn []*
 		}
 	}
 	c := newProgram(len(all))
-	also := last(c.Splice(more, func(i int) int { return max(0, slices.Index(all, moreIn[i])) }))
-	both := c.Finish(last(c.Splice(p, func(i int) int { return slices.Index(all, in[i]) })))
+	also := lastRegister(c.Splice(more, func(i int) int { return max(0, slices.Index(all, moreIn[i])) }))
+	both := c.Finish(lastRegister(c.Splice(p, func(i int) int { return slices.Index(all, in[i]) })))
 	both.Also = []int{also}
 	return both, all
 }
 
-// product is the sum of operands but those given times a value.
-func product(in []*Value, given []int, by *Value) (*Element, []*Value) {
+// sumTimesValue is the sum of operands but those given times a value.
+func sumTimesValue(in []*Value, given []int, by *Value) (*Element, []*Value) {
 	var terms []*Value
 	for i, v := range in {
 		if !slices.Contains(given, i) {
@@ -81,4 +81,4 @@ func product(in []*Value, given []int, by *Value) (*Element, []*Value) {
 	return &Element{Program: c.Finish(c.Op(kernels.Mul, sum, len(terms)))}, append(terms, by)
 }
 
-func last(registers []int) int { return registers[len(registers)-1] }
+func lastRegister(registers []int) int { return registers[len(registers)-1] }

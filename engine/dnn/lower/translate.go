@@ -15,28 +15,28 @@ import (
 func Graph(g *graph.Graph, networks bool) *Net {
 	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}}
 	for _, v := range g.Inputs {
-		t.net.Inputs = append(t.net.Inputs, t.value(v))
+		t.net.Inputs = append(t.net.Inputs, t.translatedValue(v))
 	}
 	for _, n := range g.Nodes {
 		t.node = n
 		before := len(t.net.Ops)
-		if lowering := lowerings[n.Op]; networks && lowering != nil && t.suits(n) {
-			if out := lowering(t, n); out != nil && agree(n, out) {
-				t.bind(n, out)
+		if lowering := lowerings[n.Op]; networks && lowering != nil && t.suitsDevice(n) {
+			if out := lowering(t, n); out != nil && shapesAgree(n, out) {
+				t.bindOutputs(n, out)
 				continue
 			}
 		}
 		t.net.Ops = t.net.Ops[:before] // what was tried
-		t.host(n)
+		t.leaveToHost(n)
 	}
 	for _, v := range g.Outputs {
-		out := t.value(v)
+		out := t.translatedValue(v)
 		out.Kept = true
 		t.net.Outputs = append(t.net.Outputs, out)
 	}
 	t.net.Relink()
 	fuse(t.net)
-	place(t.net, networks)
+	placeHostValues(t.net, networks)
 	return t.net
 }
 
@@ -67,8 +67,8 @@ type translator struct {
 	node   *graph.Node // whose operations are added
 }
 
-// value is what a value of the graph has become.
-func (t *translator) value(v *graph.Value) *Value {
+// translatedValue is what a value of the graph has become.
+func (t *translator) translatedValue(v *graph.Value) *Value {
 	if v == nil {
 		return nil
 	}
@@ -78,23 +78,23 @@ func (t *translator) value(v *graph.Value) *Value {
 	return t.values[v]
 }
 
-// suits says whether a device may have the inputs and outputs that are wanted.
-func (t *translator) suits(n *graph.Node) bool {
+// suitsDevice says whether a device may have the inputs and outputs that are wanted.
+func (t *translator) suitsDevice(n *graph.Node) bool {
 	for _, v := range n.In {
-		if v != nil && v.Const == nil && !fits(v) {
+		if v != nil && v.Const == nil && !fitsDevice(v) {
 			return false
 		}
 	}
 	for i, v := range n.Out {
-		if v != nil && (!fits(v) || i > 0 && n.Op != "Split") {
+		if v != nil && (!fitsDevice(v) || i > 0 && n.Op != "Split") {
 			return false
 		}
 	}
 	return len(n.Out) > 0 && n.Out[0] != nil || n.Op == "Split"
 }
 
-// fits says whether a device can have a value: nothing empty, and as few dimensions as a kernels.Tensor has.
-func fits(v *graph.Value) bool {
+// fitsDevice says whether a device can have a value: nothing empty, and as few dimensions as a kernels.Tensor has.
+func fitsDevice(v *graph.Value) bool {
 	return onDevice(v) && len(v.Shape) <= kernels.MaxDims && graph.Elements(v.Shape) > 0
 }
 
@@ -106,8 +106,8 @@ func deviceType(t engine.DType) bool {
 	return t == engine.FP32 || t == engine.FP16 || t == engine.BF16 || t == engine.Bool
 }
 
-// agree says whether values have the shapes of a node's outputs. Else the host is to say what is wrong with the node.
-func agree(n *graph.Node, out []*Value) bool {
+// shapesAgree says whether values have the shapes of a node's outputs. Else the host is to say what is wrong with the node.
+func shapesAgree(n *graph.Node, out []*Value) bool {
 	for i, v := range out {
 		if g := n.Out[i]; g != nil && !slices.Equal(v.Shape, g.Shape) {
 			return false
@@ -116,16 +116,16 @@ func agree(n *graph.Node, out []*Value) bool {
 	return true
 }
 
-// bind makes values those of a node's outputs.
-func (t *translator) bind(n *graph.Node, out []*Value) {
+// bindOutputs makes values those of a node's outputs.
+func (t *translator) bindOutputs(n *graph.Node, out []*Value) {
 	for i, v := range out {
 		if n.Out[i] == nil {
 			continue
 		}
 		g := n.Out[i]
-		v = t.rounded(v, g)
+		v = t.roundToType(v, g)
 		if v.From == nil || v.Type != g.Type { // another value's
-			v = t.add(&Reshape{}, g.Type, g.Shape, v)
+			v = t.addOp(&Reshape{}, g.Type, g.Shape, v)
 		}
 		t.values[g] = v
 	}
@@ -134,19 +134,19 @@ func (t *translator) bind(n *graph.Node, out []*Value) {
 // narrowing are the instructions that round to a type of 16 bits.
 var narrowing = map[engine.DType]kernels.ElementOp{engine.FP16: kernels.Half, engine.BF16: kernels.Brain}
 
-// rounded is v, which the node has made or passes on, with numbers of the type that its output g has.
-func (t *translator) rounded(v *Value, g *graph.Value) *Value {
+// roundToType is v, which the node has made or passes on, with numbers of the type that its output g has.
+func (t *translator) roundToType(v *Value, g *graph.Value) *Value {
 	round, narrow := narrowing[g.Type]
-	made := v.From != nil && v.From.Nodes[0] == t.node && !exact(v.From)
+	made := v.From != nil && v.From.Nodes[0] == t.node && !isExact(v.From)
 	if !narrow || !made && (v.Type == g.Type || v.Type == engine.Bool) {
 		return v
 	}
 	c := newProgram(1)
-	return t.add(&Element{Program: c.Finish(c.Op(round, 0))}, g.Type, g.Shape, v)
+	return t.addOp(&Element{Program: c.Finish(c.Op(round, 0))}, g.Type, g.Shape, v)
 }
 
-// exact says of an operation that it makes no number that it was not given, but whole ones.
-func exact(op *Op) bool {
+// isExact says of an operation that it makes no number that it was not given, but whole ones.
+func isExact(op *Op) bool {
 	switch kind := op.Kind.(type) {
 	case *Reshape, *Transpose, *Slice, *Expand, *Assemble:
 		return true
@@ -166,18 +166,18 @@ var exactly = map[kernels.ElementOp]bool{
 	kernels.Equal: true, kernels.Select: true, kernels.Neg: true, kernels.Abs: true, kernels.Floor: true, kernels.Ceil: true, kernels.Round: true,
 }
 
-// host leaves a node to the host.
-func (t *translator) host(n *graph.Node) {
+// leaveToHost leaves a node to the host.
+func (t *translator) leaveToHost(n *graph.Node) {
 	op := &Op{Kind: &Host{Node: n}, Nodes: []*graph.Node{n}}
 	reads := n.In
 	if len(n.Subgraphs()) > 0 { // which read values of this graph
 		reads = n.Reads()
 	}
 	for _, v := range reads {
-		op.In = append(op.In, t.value(v))
+		op.In = append(op.In, t.translatedValue(v))
 	}
 	for _, v := range n.Out {
-		out := t.value(v)
+		out := t.translatedValue(v)
 		if out != nil {
 			out.From = op
 		}
@@ -186,8 +186,8 @@ func (t *translator) host(n *graph.Node) {
 	t.net.Ops = append(t.net.Ops, op)
 }
 
-// add adds an operation of one output.
-func (t *translator) add(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
+// addOp adds an operation of one output.
+func (t *translator) addOp(kind any, typ engine.DType, shape []int, in ...*Value) *Value {
 	op := &Op{Kind: kind, In: in, Nodes: []*graph.Node{t.node}}
 	v := &Value{Name: t.name(), Type: typ, Shape: slices.Clone(shape), From: op}
 	op.Out = []*Value{v}
@@ -211,14 +211,14 @@ func (t *translator) constant(what string, shape []int, elements []float64) *Val
 	return &Value{Name: t.name() + " " + what, Type: engine.FP32, Shape: shape, Const: tensor}
 }
 
-// element applies a program that write writes, given the registers of its operands; constants of one element
+// addElementwise applies a program that write writes, given the registers of its operands; constants of one element
 // become part of it.
-func (t *translator) element(shape []int, in []*Value, write func(c *programBuilder, in []int) int) *Value {
+func (t *translator) addElementwise(shape []int, in []*Value, write func(c *programBuilder, in []int) int) *Value {
 	registers := make([]int, len(in))
 	var operands []*Value
 	for i, v := range in {
 		registers[i] = -1
-		if v != nil && !single(v) {
+		if v != nil && !isSingleElement(v) {
 			at := slices.Index(operands, v)
 			if at < 0 {
 				at = len(operands)
@@ -229,19 +229,19 @@ func (t *translator) element(shape []int, in []*Value, write func(c *programBuil
 	}
 	c := newProgram(len(operands))
 	for i, v := range in {
-		if v != nil && single(v) {
+		if v != nil && isSingleElement(v) {
 			registers[i] = c.Constant(v.Const.Floats()[0])
 		}
 	}
 	p := c.Finish(write(c, registers))
-	return t.add(&Element{Program: p}, t.node.Out[0].Type, shape, operands...)
+	return t.addOp(&Element{Program: p}, t.node.Out[0].Type, shape, operands...)
 }
 
-// single says whether v is a constant of one element.
-func single(v *Value) bool { return v.Const != nil && graph.Elements(v.Shape) == 1 }
+// isSingleElement says whether v is a constant of one element.
+func isSingleElement(v *Value) bool { return v.Const != nil && graph.Elements(v.Shape) == 1 }
 
-// ints are the elements of a constant input; ok is false if it is not given, or not constant.
-func ints(n *graph.Node, i int) (list []int, ok bool) {
+// constantInts are the elements of a constant input; ok is false if it is not given, or not constant.
+func constantInts(n *graph.Node, i int) (list []int, ok bool) {
 	v := n.Input(i)
 	if v == nil || v.Const == nil {
 		return nil, false
@@ -272,7 +272,7 @@ func (t *translator) reshape(v *Value, shape ...int) *Value {
 	case v.Const != nil:
 		return &Value{Name: v.Name, Type: v.Type, Shape: shape, Const: v.Const.Reshaped(shape...)}
 	}
-	return t.add(&Reshape{}, v.Type, shape, v)
+	return t.addOp(&Reshape{}, v.Type, shape, v)
 }
 
 // transpose makes dimension order[i] of v dimension i.
@@ -284,7 +284,7 @@ func (t *translator) transpose(v *Value, order ...int) *Value {
 	if same {
 		return v
 	}
-	return t.add(&Transpose{Order: order}, v.Type, shape, v)
+	return t.addOp(&Transpose{Order: order}, v.Type, shape, v)
 }
 
 // expand broadcasts v.
@@ -292,12 +292,12 @@ func (t *translator) expand(v *Value, shape ...int) *Value {
 	if slices.Equal(v.Shape, shape) {
 		return v
 	}
-	return t.add(&Expand{}, v.Type, shape, v)
+	return t.addOp(&Expand{}, v.Type, shape, v)
 }
 
-// place says which values are in host memory: those that a device cannot have, and those that only the host makes
+// placeHostValues says which values are in host memory: those that a device cannot have, and those that only the host makes
 // and reads.
-func place(n *Net, networks bool) {
+func placeHostValues(n *Net, networks bool) {
 	values := slices.Clone(n.Inputs)
 	for _, op := range n.Ops {
 		values = append(values, op.Out...)

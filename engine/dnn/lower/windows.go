@@ -39,7 +39,7 @@ func overImages(w spatial.Window) Window {
 }
 
 func conv(t *translator, n *graph.Node) *Value {
-	x, weight := t.value(n.In[0]), n.In[1]
+	x, weight := t.translatedValue(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
 		return nil
@@ -51,12 +51,12 @@ func conv(t *translator, n *graph.Node) *Value {
 	kind := &Conv{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
 		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}}}
-	x = unpad(&kind.Window, x)
-	return t.biased(kind, kind.Filter, n, x)
+	x = removePadding(&kind.Window, x)
+	return t.addBiasedConv(kind, kind.Filter, n, x)
 }
 
-// unpad is what x was before zeros were put around it; the window moves instead.
-func unpad(w *Window, x *Value) *Value {
+// removePadding is what x was before zeros were put around it; the window moves instead.
+func removePadding(w *Window, x *Value) *Value {
 	if x.From == nil {
 		return x
 	}
@@ -77,24 +77,24 @@ func unpad(w *Window, x *Value) *Value {
 	return inner
 }
 
-// biased adds a convolution and its bias, which is the filter's or, where it is not constant or kind takes none, added
+// addBiasedConv adds a convolution and its bias, which is the filter's or, where it is not constant or kind takes none, added
 // afterwards.
-func (t *translator) biased(kind any, f *Filter, n *graph.Node, x *Value) *Value {
+func (t *translator) addBiasedConv(kind any, f *Filter, n *graph.Node, x *Value) *Value {
 	bias, shape := n.Input(2), n.Out[0].Shape
 	_, forward := kind.(*Conv)
 	if bias != nil && bias.Const != nil && forward {
 		f.Bias, bias = bias, nil
 	}
-	x = t.add(kind, n.Out[0].Type, shape, x)
+	x = t.addOp(kind, n.Out[0].Type, shape, x)
 	if bias == nil {
 		return x
 	}
-	b := t.reshape(t.value(bias), onesBut(len(shape), 1, shape[1])...)
-	return t.element(shape, []*Value{x, b}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
+	b := t.reshape(t.translatedValue(bias), onesBut(len(shape), 1, shape[1])...)
+	return t.addElementwise(shape, []*Value{x, b}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
 }
 
 func convTranspose(t *translator, n *graph.Node) *Value {
-	x, weight := t.value(n.In[0]), n.In[1]
+	x, weight := t.translatedValue(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {
 		return nil
@@ -108,10 +108,10 @@ func convTranspose(t *translator, n *graph.Node) *Value {
 	}
 	if slices.Max(w.Strides) == 1 {
 		kind := asForward(spec, overImages(w), weight)
-		return t.biased(kind, kind.Filter, n, x)
+		return t.addBiasedConv(kind, kind.Filter, n, x)
 	}
 	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: spec}}
-	return t.biased(kind, kind.Filter, n, x)
+	return t.addBiasedConv(kind, kind.Filter, n, x)
 }
 
 // asForward is the gradient of a convolution without strides as another convolution, after which a program can run.
@@ -140,7 +140,7 @@ func poolOf(n *graph.Node, max bool) (Window, kernels.PoolSpec, bool) {
 }
 
 func pool(t *translator, n *graph.Node, max bool) *Value {
-	x, out := t.value(n.In[0]), n.Out[0].Shape
+	x, out := t.translatedValue(n.In[0]), n.Out[0].Shape
 	o, spec, ok := poolOf(n, max)
 	if !ok || x.Const != nil {
 		return nil
@@ -148,13 +148,13 @@ func pool(t *translator, n *graph.Node, max bool) *Value {
 	if max {
 		return t.maxPool(x, o, spec, out)
 	}
-	return t.add(&Pool{Window: o, Spec: spec}, n.Out[0].Type, out, x)
+	return t.addOp(&Pool{Window: o, Spec: spec}, n.Out[0].Type, out, x)
 }
 
 // maxPool takes maxima of large windows along one dimension after the other: of k x k elements, it compares 2 k.
 func (t *translator) maxPool(x *Value, o Window, spec kernels.PoolSpec, out []int) *Value {
-	if !separable(spec) {
-		return t.add(&Pool{Window: o, Spec: spec}, t.node.Out[0].Type, out, x)
+	if !isSeparable(spec) {
+		return t.addOp(&Pool{Window: o, Spec: spec}, t.node.Out[0].Type, out, x)
 	}
 	for d := range spec.Kernel {
 		x = t.maxAlong(d, x, o, spec, out[d+2])
@@ -162,8 +162,8 @@ func (t *translator) maxPool(x *Value, o Window, spec kernels.PoolSpec, out []in
 	return x
 }
 
-// separable says whether it is worth while to take maxima along one dimension after the other.
-func separable(spec kernels.PoolSpec) bool {
+// isSeparable says whether it is worth while to take maxima along one dimension after the other.
+func isSeparable(spec kernels.PoolSpec) bool {
 	all, apart := 1, 0
 	for _, k := range spec.Kernel {
 		all, apart = all*k, apart+k
@@ -171,8 +171,8 @@ func separable(spec kernels.PoolSpec) bool {
 	return all > 2*apart
 }
 
-// along is the part of a pool over one dimension of space.
-func along(d int, o Window, spec kernels.PoolSpec) (Window, kernels.PoolSpec) {
+// poolAlong is the part of a pool over one dimension of space.
+func poolAlong(d int, o Window, spec kernels.PoolSpec) (Window, kernels.PoolSpec) {
 	ones := slices.Repeat([]int{1}, len(spec.Kernel))
 	w, s := Window{Order: o.Order, Origin: make([]int, len(ones))}, kernels.PoolSpec{Max: true}
 	s.Kernel, s.Strides, s.Dilations = slices.Clone(ones), slices.Clone(ones), slices.Clone(ones)
@@ -182,17 +182,17 @@ func along(d int, o Window, spec kernels.PoolSpec) (Window, kernels.PoolSpec) {
 
 // maxAlong takes maxima along one dimension of space, which becomes size.
 func (t *translator) maxAlong(d int, x *Value, o Window, spec kernels.PoolSpec, size int) *Value {
-	w, s := along(d, o, spec)
+	w, s := poolAlong(d, o, spec)
 	shape := slices.Clone(x.Shape)
 	shape[d+2] = size
-	return t.add(&Pool{Window: w, Spec: s}, x.Type, shape, x)
+	return t.addOp(&Pool{Window: w, Spec: s}, x.Type, shape, x)
 }
 
 // maxPoolGrad goes back along one dimension after the other where the pool was taken so, last dimension first: the
 // first of equal maxima of the last dimension's maxima, and then of the elements, is the first one row-major.
 func (t *translator) maxPoolGrad(g, x *Value, o Window, spec kernels.PoolSpec) *Value {
-	if !separable(spec) {
-		return t.add(&PoolBackward{Window: o, Spec: spec}, x.Type, x.Shape, g, x)
+	if !isSeparable(spec) {
+		return t.addOp(&PoolBackward{Window: o, Spec: spec}, x.Type, x.Shape, g, x)
 	}
 	dims := len(spec.Kernel)
 	stages := make([]*Value, dims) // stage d has the maxima of the dimensions after d
@@ -203,20 +203,20 @@ func (t *translator) maxPoolGrad(g, x *Value, o Window, spec kernels.PoolSpec) *
 		}
 	}
 	for d, stage := range stages {
-		w, s := along(d, o, spec)
-		g = t.add(&PoolBackward{Window: w, Spec: s}, g.Type, stage.Shape, g, stage)
+		w, s := poolAlong(d, o, spec)
+		g = t.addOp(&PoolBackward{Window: w, Spec: s}, g.Type, stage.Shape, g, stage)
 	}
 	return g
 }
 
 // poolGrad reads the gradient and, of a maximum, the pool's input.
 func poolGrad(t *translator, n *graph.Node, op string) *Value {
-	forward, max := undone(n, op), op == "MaxPool"
+	forward, max := forwardNode(n, op), op == "MaxPool"
 	forward.In = forward.In[:1]
 	o, spec, ok := poolOf(forward, max)
-	in := []*Value{t.value(n.In[0])}
+	in := []*Value{t.translatedValue(n.In[0])}
 	if max {
-		in = append(in, t.value(n.In[1]))
+		in = append(in, t.translatedValue(n.In[1]))
 	}
 	if !ok || slices.ContainsFunc(in, func(v *Value) bool { return v.Const != nil }) {
 		return nil
@@ -224,5 +224,5 @@ func poolGrad(t *translator, n *graph.Node, op string) *Value {
 	if max {
 		return t.maxPoolGrad(in[0], in[1], o, spec)
 	}
-	return t.add(&PoolBackward{Window: o, Spec: spec}, n.Out[0].Type, n.Out[0].Shape, in...)
+	return t.addOp(&PoolBackward{Window: o, Spec: spec}, n.Out[0].Type, n.Out[0].Shape, in...)
 }

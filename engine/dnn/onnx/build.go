@@ -20,7 +20,7 @@ type scope struct {
 	outer  *scope
 }
 
-func (s *scope) find(name string) *graph.Value {
+func (s *scope) findValue(name string) *graph.Value {
 	for ; s != nil; s = s.outer {
 		if v := s.values[name]; v != nil {
 			return v
@@ -29,9 +29,9 @@ func (s *scope) find(name string) *graph.Value {
 	return nil
 }
 
-func (m *Model) build(p *graphProto) (*graph.Graph, error) {
+func (m *Model) buildGraph(p *graphProto) (*graph.Graph, error) {
 	b := &builder{model: m, taken: map[string]int{}, hints: map[string]engine.DType{}}
-	g, err := b.graph(p, nil)
+	g, err := b.buildGraph(p, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,40 +41,40 @@ func (m *Model) build(p *graphProto) (*graph.Graph, error) {
 	if err := g.Sort(); err != nil {
 		return nil, err
 	}
-	return g, lift(g, m.Opset, b.hints)
+	return g, liftOpset(g, m.Opset, b.hints)
 }
 
-func (b *builder) graph(p *graphProto, outer *scope) (*graph.Graph, error) {
+func (b *builder) buildGraph(p *graphProto, outer *scope) (*graph.Graph, error) {
 	if p.sparse > 0 {
 		return nil, fmt.Errorf("graph %q has sparse initializers, which are not supported", p.name)
 	}
 	g, s := &graph.Graph{Name: p.name}, &scope{map[string]*graph.Value{}, outer}
-	if err := b.constants(p, s); err != nil {
+	if err := b.addConstants(p, s); err != nil {
 		return nil, err
 	}
-	if err := b.inputs(p, g, s); err != nil {
+	if err := b.declareInputs(p, g, s); err != nil {
 		return nil, err
 	}
 	for _, n := range p.nodes {
-		made, err := b.declare(n, s)
+		made, err := b.declareNode(n, s)
 		if err != nil {
 			return nil, err
 		}
 		g.Nodes = append(g.Nodes, made)
 	}
 	for i, n := range p.nodes {
-		if err := b.complete(g.Nodes[i], n, s); err != nil {
+		if err := b.completeNode(g.Nodes[i], n, s); err != nil {
 			return nil, err
 		}
 	}
 	for _, info := range p.infos {
-		b.hint(info, s)
+		b.hintType(info, s)
 	}
-	return g, b.outputs(p, g, s)
+	return g, b.setOutputs(p, g, s)
 }
 
-// value is a new value of the scope. Its name is another one if a value of another graph has it.
-func (b *builder) value(name string, s *scope) (*graph.Value, error) {
+// newValue is a new value of the scope. Its name is another one if a value of another graph has it.
+func (b *builder) newValue(name string, s *scope) (*graph.Value, error) {
 	if s.values[name] != nil {
 		return nil, fmt.Errorf("%q is defined twice", name)
 	}
@@ -89,13 +89,13 @@ func (b *builder) value(name string, s *scope) (*graph.Value, error) {
 	return v, nil
 }
 
-func (b *builder) constants(p *graphProto, s *scope) error {
+func (b *builder) addConstants(p *graphProto, s *scope) error {
 	for _, t := range p.initializers {
-		v, err := b.value(t.name, s)
+		v, err := b.newValue(t.name, s)
 		if err != nil {
 			return fmt.Errorf("initializer %w", err)
 		}
-		c, err := b.model.tensor(t)
+		c, err := b.model.makeTensor(t)
 		if err != nil {
 			return fmt.Errorf("initializer %q %w", t.name, err)
 		}
@@ -105,13 +105,13 @@ func (b *builder) constants(p *graphProto, s *scope) error {
 	return nil
 }
 
-// inputs declares the inputs. Those that have an initializer are constants here.
-func (b *builder) inputs(p *graphProto, g *graph.Graph, s *scope) error {
+// declareInputs declares the inputs. Those that have an initializer are constants here.
+func (b *builder) declareInputs(p *graphProto, g *graph.Graph, s *scope) error {
 	for _, info := range p.inputs {
 		if v := s.values[info.name]; v != nil && v.Const != nil {
 			continue
 		}
-		v, err := b.value(info.name, s)
+		v, err := b.newValue(info.name, s)
 		if err != nil {
 			return fmt.Errorf("input %w", err)
 		}
@@ -144,16 +144,16 @@ func setShape(v *graph.Value, info *valueInfo) {
 	v.Set(v.Type, shape)
 }
 
-// hint keeps the type that the file claims of a value.
-func (b *builder) hint(info *valueInfo, s *scope) {
+// hintType keeps the type that the file claims of a value.
+func (b *builder) hintType(info *valueInfo, s *scope) {
 	v := s.values[info.name]
 	if t, ok := graph.ElementType(info.typ); ok && v != nil && info.kind == "" {
 		b.hints[v.Name] = t
 	}
 }
 
-// declare makes a node with its outputs.
-func (b *builder) declare(p *nodeProto, s *scope) (*graph.Node, error) {
+// declareNode makes a node with its outputs.
+func (b *builder) declareNode(p *nodeProto, s *scope) (*graph.Node, error) {
 	n := &graph.Node{Name: p.name, Op: p.op}
 	if !isDefault(p.domain) {
 		n.Op = p.domain + "::" + p.op
@@ -163,7 +163,7 @@ func (b *builder) declare(p *nodeProto, s *scope) (*graph.Node, error) {
 		if name == "" {
 			continue
 		}
-		v, err := b.value(name, s)
+		v, err := b.newValue(name, s)
 		if err != nil {
 			return nil, fmt.Errorf("%v: output %w", n, err)
 		}
@@ -172,10 +172,10 @@ func (b *builder) declare(p *nodeProto, s *scope) (*graph.Node, error) {
 	return n, nil
 }
 
-// complete gives a node its inputs and attributes.
-func (b *builder) complete(n *graph.Node, p *nodeProto, s *scope) error {
+// completeNode gives a node its inputs and attributes.
+func (b *builder) completeNode(n *graph.Node, p *nodeProto, s *scope) error {
 	for _, name := range p.in {
-		v := s.find(name)
+		v := s.findValue(name)
 		if v == nil && name != "" {
 			return fmt.Errorf("%v reads %q, which is neither an input nor a constant, and no node computes it", n, name)
 		}
@@ -186,15 +186,15 @@ func (b *builder) complete(n *graph.Node, p *nodeProto, s *scope) error {
 		if _, ok := n.Attrs[a.name]; ok {
 			return fmt.Errorf("%v has attribute %q twice", n, a.name)
 		}
-		if err := b.attribute(n, a, s); err != nil {
+		if err := b.setAttribute(n, a, s); err != nil {
 			return fmt.Errorf("%v: attribute %q: %w", n, a.name, err)
 		}
 	}
 	return nil
 }
 
-// attribute sets an attribute. Kinds that no operation here has are left out.
-func (b *builder) attribute(n *graph.Node, a *attributeProto, s *scope) error {
+// setAttribute sets an attribute. Kinds that no operation here has are left out.
+func (b *builder) setAttribute(n *graph.Node, a *attributeProto, s *scope) error {
 	if a.reference != "" {
 		return fmt.Errorf("refers to %q of a function, and functions are not supported", a.reference)
 	}
@@ -209,7 +209,7 @@ func (b *builder) attribute(n *graph.Node, a *attributeProto, s *scope) error {
 		if a.t == nil {
 			return fmt.Errorf("is a tensor, and has none")
 		}
-		t, err := b.model.tensor(a.t)
+		t, err := b.model.makeTensor(a.t)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (b *builder) attribute(n *graph.Node, a *attributeProto, s *scope) error {
 		if a.g == nil {
 			return fmt.Errorf("is a graph, and has none")
 		}
-		g, err := b.graph(a.g, s)
+		g, err := b.buildGraph(a.g, s)
 		if err != nil {
 			return err
 		}
@@ -233,10 +233,10 @@ func (b *builder) attribute(n *graph.Node, a *attributeProto, s *scope) error {
 	return nil
 }
 
-func (b *builder) outputs(p *graphProto, g *graph.Graph, s *scope) error {
+func (b *builder) setOutputs(p *graphProto, g *graph.Graph, s *scope) error {
 	seen := map[string]bool{}
 	for _, info := range p.outputs {
-		v := s.find(info.name)
+		v := s.findValue(info.name)
 		if v == nil {
 			return fmt.Errorf("output %q is computed by no node", info.name)
 		}
@@ -244,7 +244,7 @@ func (b *builder) outputs(p *graphProto, g *graph.Graph, s *scope) error {
 			return fmt.Errorf("output %q is there twice", info.name)
 		}
 		seen[info.name] = true
-		b.hint(info, s)
+		b.hintType(info, s)
 		if info.shaped && v.From != nil && info.kind == "" {
 			v.Type = b.hints[v.Name]
 			setShape(v, info)

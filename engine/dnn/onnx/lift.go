@@ -21,13 +21,13 @@ const always = newestOpset + 1
 var rules = map[string][]rule{
 	"BatchNormalization": {{9, spatialNormalization}, {14, trainingOutputs}},
 	"Clip":               {{11, clipBounds}},
-	"Constant":           {{always, constant}},
-	"Dropout":            {{always, dropout}},
+	"Constant":           {{always, liftConstant}},
+	"Dropout":            {{always, liftDropout}},
 	"GridSample":         {{20, gridSampleModes}},
 	"GroupNormalization": {{21, groupScales}},
-	"Hardmax":            {{13, flattened}},
-	"Identity":           {{always, identity}},
-	"LogSoftmax":         {{13, flattened}},
+	"Hardmax":            {{13, liftFlattened}},
+	"Identity":           {{always, liftIdentity}},
+	"LogSoftmax":         {{13, liftFlattened}},
 	"Pad":                {{11, padInputs}},
 	"ReduceL1":           {{18, axesInput}},
 	"ReduceL2":           {{18, axesInput}},
@@ -41,14 +41,14 @@ var rules = map[string][]rule{
 	"ReduceSumSquare":    {{18, axesInput}},
 	"Resize":             {{11, resizeOfScales}, {13, resizeModes}, {always, resizeInputs}},
 	"RoiAlign":           {{16, roiCoordinates}},
-	"Scatter":            {{always, rename("ScatterElements")}},
+	"Scatter":            {{always, renameOp("ScatterElements")}},
 	"Slice":              {{10, sliceInputs}},
-	"Softmax":            {{13, flattened}},
+	"Softmax":            {{13, liftFlattened}},
 	"Split":              {{13, splitInput}, {18, splitCount}},
 	"Squeeze":            {{13, axesInput}},
 	"TopK":               {{10, topKInput}},
 	"Unsqueeze":          {{13, axesInput}},
-	"Upsample":           {{9, upsampleScales}, {always, upsample}},
+	"Upsample":           {{9, upsampleScales}, {always, liftUpsample}},
 }
 
 // lifter lifts graphs that are sorted.
@@ -59,16 +59,16 @@ type lifter struct {
 	alias map[*graph.Value]*graph.Value // of values that are others
 }
 
-// lift gives all nodes of g the meaning of opset 21.
-func lift(g *graph.Graph, opset int64, hints map[string]engine.DType) error {
+// liftOpset gives all nodes of g the meaning of opset 21.
+func liftOpset(g *graph.Graph, opset int64, hints map[string]engine.DType) error {
 	none := func(*graph.Node) error { return nil }
 	l := &lifter{opset: opset, build: graph.NewBuilder(g, none), hints: hints, alias: map[*graph.Value]*graph.Value{}}
-	if err := l.graph(g); err != nil {
+	if err := l.liftGraph(g); err != nil {
 		return err
 	}
 	outputs := make([]*graph.Value, len(g.Outputs))
 	for i, v := range g.Outputs {
-		outputs[i] = l.actual(v)
+		outputs[i] = l.actualValue(v)
 		if outputs[i].Type == 0 {
 			outputs[i].Set(v.Type, v.Shape)
 		}
@@ -78,31 +78,31 @@ func lift(g *graph.Graph, opset int64, hints map[string]engine.DType) error {
 	return nil
 }
 
-func (l *lifter) graph(g *graph.Graph) error {
+func (l *lifter) liftGraph(g *graph.Graph) error {
 	outer := l.build
 	defer func() { l.build = outer }()
 	l.build = outer.In(g)
 	nodes := g.Nodes
 	g.Nodes = nil
 	for _, n := range nodes {
-		if err := l.node(n); err != nil {
+		if err := l.liftNode(n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
 		}
 	}
 	if outer.Graph != g {
 		for i, v := range g.Outputs {
-			g.Outputs[i] = l.actual(v)
+			g.Outputs[i] = l.actualValue(v)
 		}
 	}
 	return nil
 }
 
-func (l *lifter) node(n *graph.Node) error {
+func (l *lifter) liftNode(n *graph.Node) error {
 	for i, v := range n.In {
-		n.In[i] = l.actual(v)
+		n.In[i] = l.actualValue(v)
 	}
 	for _, sub := range n.Subgraphs() {
-		if err := l.graph(sub); err != nil {
+		if err := l.liftGraph(sub); err != nil {
 			return err
 		}
 	}
@@ -121,8 +121,8 @@ func (l *lifter) node(n *graph.Node) error {
 	return nil
 }
 
-// actual is the value that v is another name of, or v.
-func (l *lifter) actual(v *graph.Value) *graph.Value {
+// actualValue is the value that v is another name of, or v.
+func (l *lifter) actualValue(v *graph.Value) *graph.Value {
 	if other, ok := l.alias[v]; ok {
 		return other
 	}
@@ -168,8 +168,8 @@ func (l *lifter) scalarLike(v *graph.Value, stem string, x float64) *graph.Value
 	return l.build.Const(stem, graph.Scalar(t, x))
 }
 
-// vector is a constant of integers.
-func (l *lifter) vector(stem string, elements ...int64) *graph.Value {
+// integerVector is a constant of integers.
+func (l *lifter) integerVector(stem string, elements ...int64) *graph.Value {
 	return l.build.Const(stem, graph.Vector(elements...))
 }
 
@@ -178,7 +178,7 @@ func (l *lifter) attributeToInput(n *graph.Node, name string, i int) {
 	list, ok := n.Attrs[name].([]int64)
 	delete(n.Attrs, name)
 	if ok {
-		setInput(n, i, l.vector(name, list...))
+		setInput(n, i, l.integerVector(name, list...))
 	}
 }
 

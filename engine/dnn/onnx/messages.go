@@ -61,14 +61,14 @@ type dimension struct {
 	param string
 }
 
-// add decodes a message into a new element of a list.
-func add[T any](d *decoder, f field, list *[]*T, read func([]byte, *T) error) error {
+// appendMessage decodes a message into a new element of a list.
+func appendMessage[T any](d *decoder, f field, list *[]*T, read func([]byte, *T) error) error {
 	element := new(T)
 	if err := take(d, *element); err != nil {
 		return err
 	}
 	*list = append(*list, element)
-	return f.message(func(b []byte) error { return read(b, element) })
+	return f.decodeMessage(func(b []byte) error { return read(b, element) })
 }
 
 func (d *decoder) addText(f field, list *[]string) error {
@@ -76,39 +76,39 @@ func (d *decoder) addText(f field, list *[]string) error {
 	if err := take(d, s); err != nil {
 		return err
 	}
-	err := f.text(&s)
+	err := f.readText(&s)
 	*list = append(*list, s)
 	return err
 }
 
-func (d *decoder) model(b []byte, m *modelProto) error {
-	return fields(b, func(f field) error {
+func (d *decoder) decodeModel(b []byte, m *modelProto) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 2:
-			return f.text(&m.producer)
+			return f.readText(&m.producer)
 		case 3:
-			return f.text(&m.producerVersion)
+			return f.readText(&m.producerVersion)
 		case 7:
 			m.graph = &graphProto{}
-			return f.message(func(b []byte) error { return d.graph(b, m.graph, 0) })
+			return f.decodeMessage(func(b []byte) error { return d.decodeGraph(b, m.graph, 0) })
 		case 8:
 			if err := take(d, opsetID{}); err != nil {
 				return err
 			}
-			return f.message(func(b []byte) error { return m.opset(b) })
+			return f.decodeMessage(func(b []byte) error { return m.decodeOpset(b) })
 		}
 		return nil
 	})
 }
 
-func (m *modelProto) opset(b []byte) error {
+func (m *modelProto) decodeOpset(b []byte) error {
 	var id opsetID
-	err := fields(b, func(f field) error {
+	err := eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
-			return f.text(&id.domain)
+			return f.readText(&id.domain)
 		case 2:
-			return f.int(&id.version)
+			return f.readInt(&id.version)
 		}
 		return nil
 	})
@@ -116,27 +116,27 @@ func (m *modelProto) opset(b []byte) error {
 	return err
 }
 
-func (d *decoder) graph(b []byte, g *graphProto, depth int) error {
+func (d *decoder) decodeGraph(b []byte, g *graphProto, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("graphs are nested deeper than %d", maxDepth)
 	}
-	return fields(b, func(f field) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
 			if d.nodes++; d.nodes > maxNodes {
 				return nil // it is counted, and the model refused
 			}
-			return add(d, f, &g.nodes, func(b []byte, n *nodeProto) error { return d.node(b, n, depth) })
+			return appendMessage(d, f, &g.nodes, func(b []byte, n *nodeProto) error { return d.decodeNode(b, n, depth) })
 		case 2:
-			return f.text(&g.name)
+			return f.readText(&g.name)
 		case 5:
-			return add(d, f, &g.initializers, d.tensor)
+			return appendMessage(d, f, &g.initializers, d.decodeTensor)
 		case 11:
-			return add(d, f, &g.inputs, d.valueInfo)
+			return appendMessage(d, f, &g.inputs, d.valueInfo)
 		case 12:
-			return add(d, f, &g.outputs, d.valueInfo)
+			return appendMessage(d, f, &g.outputs, d.valueInfo)
 		case 13:
-			return add(d, f, &g.infos, d.valueInfo)
+			return appendMessage(d, f, &g.infos, d.valueInfo)
 		case 15:
 			g.sparse++
 		}
@@ -144,76 +144,76 @@ func (d *decoder) graph(b []byte, g *graphProto, depth int) error {
 	})
 }
 
-func (d *decoder) node(b []byte, n *nodeProto, depth int) error {
-	return fields(b, func(f field) error {
+func (d *decoder) decodeNode(b []byte, n *nodeProto, depth int) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
 			return d.addText(f, &n.in)
 		case 2:
 			return d.addText(f, &n.out)
 		case 3:
-			return f.text(&n.name)
+			return f.readText(&n.name)
 		case 4:
-			return f.text(&n.op)
+			return f.readText(&n.op)
 		case 5:
-			return add(d, f, &n.attributes, func(b []byte, a *attributeProto) error { return d.attribute(b, a, depth) })
+			return appendMessage(d, f, &n.attributes, func(b []byte, a *attributeProto) error { return d.decodeAttribute(b, a, depth) })
 		case 7:
-			return f.text(&n.domain)
+			return f.readText(&n.domain)
 		}
 		return nil
 	})
 }
 
-func (d *decoder) attribute(b []byte, a *attributeProto, depth int) error {
-	return fields(b, func(f field) error {
+func (d *decoder) decodeAttribute(b []byte, a *attributeProto, depth int) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
-			return f.text(&a.name)
+			return f.readText(&a.name)
 		case 2:
 			a.f = float64(math.Float32frombits(uint32(f.scalar)))
-			return f.is(protowire.Fixed32Type)
+			return f.checkType(protowire.Fixed32Type)
 		case 3:
-			return f.int(&a.i)
+			return f.readInt(&a.i)
 		case 4:
-			return f.text(&a.s)
+			return f.readText(&a.s)
 		case 5:
 			a.t = &tensorProto{}
-			return f.message(func(b []byte) error { return d.tensor(b, a.t) })
+			return f.decodeMessage(func(b []byte) error { return d.decodeTensor(b, a.t) })
 		case 6:
 			a.g = &graphProto{}
-			return f.message(func(b []byte) error { return d.graph(b, a.g, depth+1) })
+			return f.decodeMessage(func(b []byte) error { return d.decodeGraph(b, a.g, depth+1) })
 		case 7:
-			return f.scalars(protowire.Fixed32Type, func(v uint64) error {
+			return f.eachScalar(protowire.Fixed32Type, func(v uint64) error {
 				a.floats = append(a.floats, float64(math.Float32frombits(uint32(v))))
 				return take(d, v)
 			})
 		case 8:
-			return d.ints(f, &a.ints)
+			return d.decodeInts(f, &a.ints)
 		case 9:
 			return d.addText(f, &a.strings)
 		case 20:
-			return f.int(&a.typ)
+			return f.readInt(&a.typ)
 		case 21:
-			return f.text(&a.reference)
+			return f.readText(&a.reference)
 		}
 		return nil
 	})
 }
 
-func (d *decoder) ints(f field, list *[]int64) error {
-	return f.scalars(protowire.VarintType, func(v uint64) error {
+func (d *decoder) decodeInts(f field, list *[]int64) error {
+	return f.eachScalar(protowire.VarintType, func(v uint64) error {
 		*list = append(*list, int64(v))
 		return take(d, v)
 	})
 }
 
 func (d *decoder) valueInfo(b []byte, v *valueInfo) error {
-	return fields(b, func(f field) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
-			return f.text(&v.name)
+			return f.readText(&v.name)
 		case 2:
-			return f.message(func(b []byte) error { return d.typ(b, v) })
+			return f.decodeMessage(func(b []byte) error { return d.decodeType(b, v) })
 		}
 		return nil
 	})
@@ -222,22 +222,22 @@ func (d *decoder) valueInfo(b []byte, v *valueInfo) error {
 // kinds are the types that are no tensors, by their field in TypeProto.
 var kinds = map[protowire.Number]string{4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
 
-func (d *decoder) typ(b []byte, v *valueInfo) error {
-	return fields(b, func(f field) error {
+func (d *decoder) decodeType(b []byte, v *valueInfo) error {
+	return eachField(b, func(f field) error {
 		if kind, ok := kinds[f.number]; ok {
 			v.kind = kind
 		}
 		if f.number != 1 {
 			return nil
 		}
-		return f.message(func(b []byte) error {
-			return fields(b, func(f field) error {
+		return f.decodeMessage(func(b []byte) error {
+			return eachField(b, func(f field) error {
 				switch f.number {
 				case 1:
-					return f.int(&v.typ)
+					return f.readInt(&v.typ)
 				case 2:
 					v.shaped = true
-					return f.message(func(b []byte) error { return d.shape(b, v) })
+					return f.decodeMessage(func(b []byte) error { return d.decodeShape(b, v) })
 				}
 				return nil
 			})
@@ -245,8 +245,8 @@ func (d *decoder) typ(b []byte, v *valueInfo) error {
 	})
 }
 
-func (d *decoder) shape(b []byte, v *valueInfo) error {
-	return fields(b, func(f field) error {
+func (d *decoder) decodeShape(b []byte, v *valueInfo) error {
+	return eachField(b, func(f field) error {
 		if f.number != 1 {
 			return nil
 		}
@@ -254,13 +254,13 @@ func (d *decoder) shape(b []byte, v *valueInfo) error {
 		if err := take(d, dim); err != nil {
 			return err
 		}
-		err := f.message(func(b []byte) error {
-			return fields(b, func(f field) error {
+		err := f.decodeMessage(func(b []byte) error {
+			return eachField(b, func(f field) error {
 				switch f.number {
 				case 1:
-					return f.int(&dim.value)
+					return f.readInt(&dim.value)
 				case 2:
-					return f.text(&dim.param)
+					return f.readText(&dim.param)
 				}
 				return nil
 			})

@@ -42,7 +42,7 @@ func Open(path string) (*Model, error) {
 	}
 	file, err := m.use(filepath.Base(path), path, opened)
 	if err == nil {
-		err = mapped.Guard(func() error { return m.parse(file.Data()) })
+		err = mapped.Guard(func() error { return m.parseModel(file.Data()) })
 	}
 	if err != nil {
 		_ = m.Close()
@@ -54,16 +54,16 @@ func Open(path string) (*Model, error) {
 // Parse reads a model from memory, of which its large constants are parts. It has no external data.
 func Parse(data []byte) (*Model, error) {
 	m := &Model{}
-	if err := m.parse(data); err != nil {
+	if err := m.parseModel(data); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *Model) parse(data []byte) error {
+func (m *Model) parseModel(data []byte) error {
 	var p modelProto
 	var d decoder
-	if err := d.model(data, &p); err != nil {
+	if err := d.decodeModel(data, &p); err != nil {
 		return err
 	}
 	if d.nodes > maxNodes {
@@ -80,7 +80,7 @@ func (m *Model) parse(data []byte) error {
 		return err
 	}
 	var err error
-	m.Graph, err = m.build(p.graph)
+	m.Graph, err = m.buildGraph(p.graph)
 	return err
 }
 
@@ -117,17 +117,17 @@ func (m *Model) use(name, path string, opened *os.File) (*mapped.File, error) {
 	return &file, nil
 }
 
-// external is the part of another file, in the model's directory, that a tensor of want bytes says it is.
-func (m *Model) external(where map[string]string, want int) ([]byte, error) {
+// readExternal is the part of another file, in the model's directory, that a tensor of want bytes says it is.
+func (m *Model) readExternal(where map[string]string, want int) ([]byte, error) {
 	location := where["location"]
 	if m.files == nil {
 		return nil, fmt.Errorf("is in another file, %q, which a model that is not itself a file cannot have", location)
 	}
-	offset, err := number(where, "offset", 0)
+	offset, err := externalNumber(where, "offset", 0)
 	if err != nil {
 		return nil, err
 	}
-	length, err := number(where, "length", int64(want))
+	length, err := externalNumber(where, "length", int64(want))
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (m *Model) external(where map[string]string, want int) ([]byte, error) {
 	return file.Data()[offset : offset+length : offset+length], nil
 }
 
-// number is a number of an external tensor's place.
-func number(where map[string]string, key string, fallback int64) (int64, error) {
+// externalNumber is a number of an external tensor's place.
+func externalNumber(where map[string]string, key string, fallback int64) (int64, error) {
 	text, ok := where[key]
 	if !ok {
 		return fallback, nil

@@ -187,7 +187,7 @@ func TestAsManyConvolutionsAsNodesAreDecoded(t *testing.T) {
 	one.Inputs, one.Outputs = nil, []Value{{Name: "y", Type: Float32, Dims: []any{1, 32, 64, 64}}}
 	var d decoder
 	var m modelProto
-	if err := d.model(File(13, one), &m); err != nil || len(m.graph.nodes) != 1 {
+	if err := d.decodeModel(File(13, one), &m); err != nil || len(m.graph.nodes) != 1 {
 		t.Fatalf("%d nodes: %v", len(m.graph.nodes), err)
 	}
 	if all := d.bytes * maxNodes; all > maxDecoded {

@@ -18,8 +18,8 @@ func upsampleScales(l *lifter, n *graph.Node) (bool, error) {
 	return false, nil
 }
 
-// upsample makes the operation a Resize, which it was renamed to in opset 10.
-func upsample(l *lifter, n *graph.Node) (bool, error) {
+// liftUpsample makes the operation a Resize, which it was renamed to in opset 10.
+func liftUpsample(l *lifter, n *graph.Node) (bool, error) {
 	n.Op = "Resize"
 	return resizeOfScales(l, n)
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 )
 
-func rename(op string) func(*lifter, *graph.Node) (bool, error) {
+func renameOp(op string) func(*lifter, *graph.Node) (bool, error) {
 	return func(_ *lifter, n *graph.Node) (bool, error) {
 		n.Op = op
 		return false, nil
 	}
 }
 
-// identity makes the output another name of the input.
-func identity(l *lifter, n *graph.Node) (bool, error) {
+// liftIdentity makes the output another name of the input.
+func liftIdentity(l *lifter, n *graph.Node) (bool, error) {
 	if len(n.Out) == 0 || n.Out[0] == nil {
 		return true, nil
 	}
@@ -28,8 +28,8 @@ func identity(l *lifter, n *graph.Node) (bool, error) {
 	return true, nil
 }
 
-// constant makes the output a constant.
-func constant(l *lifter, n *graph.Node) (bool, error) {
+// liftConstant makes the output a constant.
+func liftConstant(l *lifter, n *graph.Node) (bool, error) {
 	t, err := constantOf(n)
 	if err != nil {
 		return false, err
@@ -61,8 +61,8 @@ func constantOf(n *graph.Node) (*graph.Tensor, error) {
 	return nil, errors.New("has no value that is supported: constants are tensors of numbers")
 }
 
-// dropout is left out: models are not trained here.
-func dropout(l *lifter, n *graph.Node) (bool, error) {
+// liftDropout is left out: models are not trained here.
+func liftDropout(l *lifter, n *graph.Node) (bool, error) {
 	if err := needInputs(n, 1); err != nil {
 		return false, err
 	}
@@ -83,7 +83,7 @@ func dropout(l *lifter, n *graph.Node) (bool, error) {
 		ones := l.build.Op("ConstantOfShape", graph.Attrs{"value": graph.FromInts(t, []int{1}, []int64{1})}, shape)
 		l.alias[mask] = ones
 	}
-	return identity(l, n)
+	return liftIdentity(l, n)
 }
 
 func spatialNormalization(_ *lifter, n *graph.Node) (bool, error) {
@@ -136,18 +136,18 @@ func groupScales(l *lifter, n *graph.Node) (bool, error) {
 	if err := needInputs(n, 3); err != nil {
 		return false, err
 	}
-	groups := l.vector("groups", graph.Attr(n, "num_groups", int64(1)))
+	groups := l.integerVector("groups", graph.Attr(n, "num_groups", int64(1)))
 	channels := l.build.Op("Shape", graph.Attrs{"start": int64(1), "end": int64(2)}, n.In[0])
 	shape := l.build.Op("Concat", graph.Attrs{"axis": int64(0)}, groups, l.build.Op("Div", nil, channels, groups))
 	for i := 1; i <= 2; i++ {
-		column := l.build.Op("Unsqueeze", nil, n.In[i], l.vector("axes", 1))
-		n.In[i] = l.build.Op("Reshape", nil, l.build.Op("Expand", nil, column, shape), l.vector("shape", -1))
+		column := l.build.Op("Unsqueeze", nil, n.In[i], l.integerVector("axes", 1))
+		n.In[i] = l.build.Op("Reshape", nil, l.build.Op("Expand", nil, column, shape), l.integerVector("shape", -1))
 	}
 	return false, nil
 }
 
-// flattened: before opset 13, these operations worked on rows of all dimensions from an axis on.
-func flattened(l *lifter, n *graph.Node) (bool, error) {
+// liftFlattened: before opset 13, these operations worked on rows of all dimensions from an axis on.
+func liftFlattened(l *lifter, n *graph.Node) (bool, error) {
 	if err := needInputs(n, 1); err != nil {
 		return false, err
 	}
@@ -205,7 +205,7 @@ func topKInput(l *lifter, n *graph.Node) (bool, error) {
 		return false, errors.New("has no attribute k")
 	}
 	delete(n.Attrs, "k")
-	setInput(n, 1, l.vector("k", k))
+	setInput(n, 1, l.integerVector("k", k))
 	return false, nil
 }
 

@@ -22,25 +22,25 @@ type tensorProto struct {
 	message  []byte
 }
 
-func (d *decoder) tensor(b []byte, t *tensorProto) error {
+func (d *decoder) decodeTensor(b []byte, t *tensorProto) error {
 	t.message = b
 	outside := int64(0)
 	var entries []*[2]string
-	err := fields(b, func(f field) error {
+	err := eachField(b, func(f field) error {
 		switch f.number {
 		case 1:
-			return d.ints(f, &t.dims)
+			return d.decodeInts(f, &t.dims)
 		case 2:
-			return f.int(&t.typ)
+			return f.readInt(&t.typ)
 		case 8:
-			return f.text(&t.name)
+			return f.readText(&t.name)
 		case 9:
 			t.raw = f.bytes
-			return f.is(protowire.BytesType)
+			return f.checkType(protowire.BytesType)
 		case 13:
-			return add(d, f, &entries, keyAndValue)
+			return appendMessage(d, f, &entries, keyAndValue)
 		case 14:
-			return f.int(&outside)
+			return f.readInt(&outside)
 		}
 		return nil
 	})
@@ -54,10 +54,10 @@ func (d *decoder) tensor(b []byte, t *tensorProto) error {
 }
 
 func keyAndValue(b []byte, e *[2]string) error {
-	return fields(b, func(f field) error {
+	return eachField(b, func(f field) error {
 		switch f.number {
 		case 1, 2:
-			return f.text(&e[f.number-1])
+			return f.readText(&e[f.number-1])
 		}
 		return nil
 	})
@@ -83,8 +83,8 @@ func elementType(number int64) (engine.DType, error) {
 // smallBytes is up to which size constants are copied out of the file.
 const smallBytes = 4096
 
-// tensor makes a tensor of what the file says. Large ones are parts of the file.
-func (m *Model) tensor(p *tensorProto) (*graph.Tensor, error) {
+// makeTensor makes a tensor of what the file says. Large ones are parts of the file.
+func (m *Model) makeTensor(p *tensorProto) (*graph.Tensor, error) {
 	typ, err := elementType(p.typ)
 	if err != nil {
 		return nil, err
@@ -99,11 +99,11 @@ func (m *Model) tensor(p *tensorProto) (*graph.Tensor, error) {
 	}
 	switch {
 	case p.external != nil:
-		t.Data, err = m.external(p.external, want)
+		t.Data, err = m.readExternal(p.external, want)
 	case p.raw != nil:
 		t.Data = p.raw
 	default:
-		t.Data, err = p.typed(typ, want)
+		t.Data, err = p.typedBytes(typ, want)
 	}
 	if err != nil {
 		return nil, err
@@ -139,14 +139,14 @@ func typedField(t engine.DType) (protowire.Number, protowire.Type) {
 
 var errTooMany = errors.New("too many elements")
 
-// typed reads the elements from the field of their type, up to want bytes.
-func (p *tensorProto) typed(t engine.DType, want int) ([]byte, error) {
+// typedBytes reads the elements from the field of their type, up to want bytes.
+func (p *tensorProto) typedBytes(t engine.DType, want int) ([]byte, error) {
 	number, wire := typedField(t)
 	if want/t.Size() > len(p.message) { // each takes at least a byte
 		return nil, fmt.Errorf("shape %v claims %d elements, in a message of %d bytes", p.dims, want/t.Size(), len(p.message))
 	}
 	var data []byte
-	err := fields(p.message, func(f field) error {
+	err := eachField(p.message, func(f field) error {
 		switch {
 		case f.number != number:
 			return nil
@@ -154,7 +154,7 @@ func (p *tensorProto) typed(t engine.DType, want int) ([]byte, error) {
 			data = f.bytes // packed, all of it: already little-endian
 			return nil
 		}
-		return f.scalars(wire, func(v uint64) error {
+		return f.eachScalar(wire, func(v uint64) error {
 			if data == nil {
 				data = make([]byte, 0, want)
 			}

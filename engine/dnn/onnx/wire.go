@@ -40,10 +40,10 @@ type field struct {
 	bytes  []byte
 }
 
-// fields calls each for the fields of a message, in their order.
-func fields(message []byte, each func(field) error) error {
+// eachField calls each for the fields of a message, in their order.
+func eachField(message []byte, each func(field) error) error {
 	for len(message) > 0 {
-		f, n, err := consume(message)
+		f, n, err := consumeField(message)
 		if err != nil {
 			return err
 		}
@@ -55,10 +55,10 @@ func fields(message []byte, each func(field) error) error {
 	return nil
 }
 
-func consume(message []byte) (field, int, error) {
+func consumeField(message []byte) (field, int, error) {
 	number, typ, head := protowire.ConsumeTag(message)
 	if head < 0 {
-		return field{}, 0, broken(head)
+		return field{}, 0, wireError(head)
 	}
 	f, rest, n := field{number: number, typ: typ}, message[head:], 0
 	switch typ {
@@ -76,48 +76,48 @@ func consume(message []byte) (field, int, error) {
 		return field{}, 0, fmt.Errorf("field %d is a group: not an ONNX file, or damaged", number)
 	}
 	if n < 0 {
-		return field{}, 0, broken(n)
+		return field{}, 0, wireError(n)
 	}
 	return f, head + n, nil
 }
 
-// broken is what a negative length of package protowire means here.
-func broken(n int) error {
+// wireError is what a negative length of package protowire means here.
+func wireError(n int) error {
 	return fmt.Errorf("%w: not an ONNX file, or cut short", protowire.ParseError(n))
 }
 
 var errWireType = errors.New("is of another wire type than ONNX's: not an ONNX file, or damaged")
 
-func (f field) is(typ protowire.Type) error {
+func (f field) checkType(typ protowire.Type) error {
 	if f.typ != typ {
 		return fmt.Errorf("field %d %w", f.number, errWireType)
 	}
 	return nil
 }
 
-// int sets dst to the field's number.
-func (f field) int(dst *int64) error {
+// readInt sets dst to the field's number.
+func (f field) readInt(dst *int64) error {
 	*dst = int64(f.scalar)
-	return f.is(protowire.VarintType)
+	return f.checkType(protowire.VarintType)
 }
 
-func (f field) text(dst *string) error {
+func (f field) readText(dst *string) error {
 	*dst = string(f.bytes)
-	return f.is(protowire.BytesType)
+	return f.checkType(protowire.BytesType)
 }
 
-// message decodes the field by read.
-func (f field) message(read func([]byte) error) error {
-	if err := f.is(protowire.BytesType); err != nil {
+// decodeMessage decodes the field by read.
+func (f field) decodeMessage(read func([]byte) error) error {
+	if err := f.checkType(protowire.BytesType); err != nil {
 		return err
 	}
 	return read(f.bytes)
 }
 
-// scalars calls each for the numbers of a repeated field of type typ, which may be packed.
-func (f field) scalars(typ protowire.Type, each func(uint64) error) error {
+// eachScalar calls each for the numbers of a repeated field of type typ, which may be packed.
+func (f field) eachScalar(typ protowire.Type, each func(uint64) error) error {
 	if f.typ != protowire.BytesType {
-		if err := f.is(typ); err != nil {
+		if err := f.checkType(typ); err != nil {
 			return err
 		}
 		return each(f.scalar)
@@ -136,7 +136,7 @@ func (f field) scalars(typ protowire.Type, each func(uint64) error) error {
 			v, n = protowire.ConsumeFixed64(b)
 		}
 		if n < 0 {
-			return broken(n)
+			return wireError(n)
 		}
 		if err := each(v); err != nil {
 			return err

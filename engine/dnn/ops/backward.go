@@ -22,9 +22,9 @@ var backwards = map[string]op.Definition{
 	vjp.GridSampleGrad:  op.Define(gridSampleGrad, op.Floats, 2, 2, 1),
 }
 
-// undone is the call of the operation that this one undoes: its first input has the shape of this one's result,
+// undoneCall is the call of the operation that this one undoes: its first input has the shape of this one's result,
 // which is the attribute shape.
-func undone(c *op.Call) *op.Call {
+func undoneCall(c *op.Call) *op.Call {
 	shape, ok := c.List("shape")
 	if !ok {
 		c.Fail("attribute shape is not given")
@@ -42,7 +42,7 @@ func undone(c *op.Call) *op.Call {
 func expectGradient(c *op.Call, shape ...int) { c.Expect(0, shape...) }
 
 func sliceGrad(c *op.Call) {
-	shape := undone(c).In[0].Shape
+	shape := undoneCall(c).In[0].Shape
 	starts, _ := c.List("starts")
 	steps, _ := c.List("steps")
 	rank := len(shape)
@@ -79,7 +79,7 @@ func sliceGrad(c *op.Call) {
 
 func gatherGrad(c *op.Call) {
 	c.Elements(1, op.Indices)
-	d, at := undone(c).In[0].Shape, c.Dims(1)
+	d, at := undoneCall(c).In[0].Shape, c.Dims(1)
 	axis := c.Axis("axis", 0, len(d))
 	expectGradient(c, slices.Concat(d[:axis], at, d[axis+1:])...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
@@ -87,12 +87,12 @@ func gatherGrad(c *op.Call) {
 		for _, k := range in[1].Ints() {
 			index = append(index, c.Place(k, d[axis]))
 		}
-		return op.One(c.Floats(0, untaken(in[0].Floats(), d, axis, index)))
+		return op.One(c.Floats(0, scatterAlongAxis(in[0].Floats(), d, axis, index)))
 	}
 }
 
-// untaken adds the entries of a tensor to those of a dimension of zeros that index names; -1 is none.
-func untaken(g []float64, shape []int, axis int, index []int) []float64 {
+// scatterAlongAxis adds the entries of a tensor to those of a dimension of zeros that index names; -1 is none.
+func scatterAlongAxis(g []float64, shape []int, axis int, index []int) []float64 {
 	outer, n, inner := op.Around(shape, axis)
 	y := make([]float64, outer*n*inner)
 	for i := range outer {
@@ -109,7 +109,7 @@ func untaken(g []float64, shape []int, axis int, index []int) []float64 {
 }
 
 func padGrad(c *op.Call) {
-	forward := undone(c)
+	forward := undoneCall(c)
 	move.Pad(forward)
 	d := forward.In[0].Shape
 	expectGradient(c, forward.Out[0].Shape...)
@@ -123,7 +123,7 @@ func padGrad(c *op.Call) {
 		for i, n := range d {
 			index := op.Indexed(shape[i], func(k int) int { return move.PadSource(mode, k-before[i], n) })
 			shape[i] = n
-			g = untaken(g, shape, i, index)
+			g = scatterAlongAxis(g, shape, i, index)
 		}
 		return op.One(c.Floats(0, g))
 	}
@@ -168,7 +168,7 @@ func maxPoolGrad(c *op.Call) {
 
 func averagePoolGrad(c *op.Call) {
 	padding := c.Flag("count_include_pad", false)
-	forward := undone(c)
+	forward := undoneCall(c)
 	none := func([][]float64) []float64 { return make([]float64, op.Product(forward.In[0].Shape)) }
 	poolGrad(c, forward, none, func(w *spatial.Window3, d, _ []float64, o int, in []int, g float64) {
 		n := len(in)
@@ -181,8 +181,8 @@ func averagePoolGrad(c *op.Call) {
 	})
 }
 
-// transposed gives to each of n inputs what outputs have of it. Outputs outside of the input have nothing.
-func transposed(t *spatial.Taps, n int) spatial.Taps {
+// transposeTaps gives to each of n inputs what outputs have of it. Outputs outside of the input have nothing.
+func transposeTaps(t *spatial.Taps, n int) spatial.Taps {
 	out := spatial.Taps{Axis: t.Axis, Start: make([]int, n+1)}
 	count := len(t.Index)
 	for o, outside := range t.Outside {
@@ -212,7 +212,7 @@ func transposed(t *spatial.Taps, n int) spatial.Taps {
 }
 
 func resizeGrad(c *op.Call) {
-	forward := undone(c)
+	forward := undoneCall(c)
 	r, ok := spatial.Resizing(forward)
 	if !ok {
 		return
@@ -222,7 +222,7 @@ func resizeGrad(c *op.Call) {
 	c.OnFloats(func(in [][]float64) []float64 {
 		g, shape := in[0], slices.Clone(r.Shape)
 		for _, t := range r.Taps(d) {
-			back := transposed(&t, d[t.Axis])
+			back := transposeTaps(&t, d[t.Axis])
 			g = back.Apply(g, shape)
 			shape[t.Axis] = d[t.Axis]
 		}
@@ -231,7 +231,7 @@ func resizeGrad(c *op.Call) {
 }
 
 func gridSampleGrad(c *op.Call) {
-	g, d, at := spatial.Grid(undone(c))
+	g, d, at := spatial.Grid(undoneCall(c))
 	expectGradient(c, append([]int{d[0], d[1]}, at[1:len(at)-1]...)...)
 	c.OnFloats(func(in [][]float64) []float64 {
 		y := make([]float64, op.Product(d))

@@ -12,11 +12,11 @@ const deepest = 16
 
 // controls are operations that choose what is computed.
 var controls = map[string]op.Definition{
-	"If": op.Define(choose, op.Booleans, 1, op.Many, op.Many),
+	"If": op.Define(computeIf, op.Booleans, 1, op.Many, op.Many),
 }
 
-// choose is If. Its outputs are those of the branch that the condition takes.
-func choose(c *op.Call) {
+// computeIf is If. Its outputs are those of the branch that the condition takes.
+func computeIf(c *op.Call) {
 	var branches [2]*graph.Graph
 	for i, name := range []string{"else_branch", "then_branch"} {
 		g, ok := op.Attribute[*graph.Graph](c, name)
@@ -26,7 +26,7 @@ func choose(c *op.Call) {
 		if len(g.Inputs) != 0 || len(g.Outputs) != len(c.Out) {
 			c.Fail("attribute %s has %d inputs and %d outputs, and If has %d", name, len(g.Inputs), len(g.Outputs), len(c.Out))
 		}
-		if depth(g, deepest) < 0 {
+		if branchDepth(g, deepest) < 0 {
 			c.Fail("attribute %s has more than %d branches within each other", name, deepest)
 		}
 		branches[i] = g
@@ -41,7 +41,7 @@ func choose(c *op.Call) {
 				values[v] = in[i]
 			}
 		}
-		return branch(c, branches[in[0].Ints()[0]], values)
+		return computeBranch(c, branches[in[0].Ints()[0]], values)
 	}
 	if c.Evaluates {
 		return
@@ -54,7 +54,7 @@ func choose(c *op.Call) {
 		if err := inferNodes(c, taken); err != nil {
 			c.Fail("%w", err)
 		}
-		join(c, taken, false)
+		joinBranch(c, taken, false)
 		return
 	}
 	inferBranches(c, branches)
@@ -65,25 +65,25 @@ func choose(c *op.Call) {
 func inferBranches(c *op.Call, branches [2]*graph.Graph) {
 	failed := inferNodes(c, branches[0])
 	if failed == nil {
-		join(c, branches[0], false)
+		joinBranch(c, branches[0], false)
 	}
 	switch err := inferNodes(c, branches[1]); {
 	case err == nil:
-		join(c, branches[1], failed == nil)
+		joinBranch(c, branches[1], failed == nil)
 	case failed != nil:
 		c.Fail("%w", failed)
 	}
 }
 
-// depth is left less the branches within each other in g; -1 if they are more.
-func depth(g *graph.Graph, left int) int {
+// branchDepth is left less the branches within each other in g; -1 if they are more.
+func branchDepth(g *graph.Graph, left int) int {
 	least := left
 	for _, n := range g.Nodes {
 		for _, sub := range n.Subgraphs() {
 			if left == 0 {
 				return -1
 			}
-			least = min(least, depth(sub, left-1))
+			least = min(least, branchDepth(sub, left-1))
 		}
 	}
 	return least
@@ -103,8 +103,8 @@ func inferNodes(c *op.Call, g *graph.Graph) error {
 	return nil
 }
 
-// join sets the outputs to those of a branch or, if they are set, to what they have in common with them.
-func join(c *op.Call, g *graph.Graph, second bool) {
+// joinBranch sets the outputs to those of a branch or, if they are set, to what they have in common with them.
+func joinBranch(c *op.Call, g *graph.Graph, second bool) {
 	for i, v := range g.Outputs {
 		switch o := c.Out[i]; {
 		case v == nil:
@@ -125,8 +125,8 @@ func join(c *op.Call, g *graph.Graph, second bool) {
 	}
 }
 
-// branch computes a graph's outputs from values of the graphs around it.
-func branch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
+// computeBranch computes a graph's outputs from values of the graphs around it.
+func computeBranch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
 	for _, n := range g.Nodes {
 		known, ok := Lookup(n.Op)
 		if !ok {
@@ -136,7 +136,7 @@ func branch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Tensor) [
 		if len(n.Subgraphs()) > 0 {
 			reads = n.Reads()
 		}
-		out, err := known.Eval(n, tensors(c, reads, values))
+		out, err := known.Eval(n, tensorsOf(c, reads, values))
 		if err != nil {
 			c.Fail("%w", err)
 		}
@@ -146,11 +146,11 @@ func branch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Tensor) [
 			}
 		}
 	}
-	return tensors(c, g.Outputs, values)
+	return tensorsOf(c, g.Outputs, values)
 }
 
-// tensors are those of values, nil for nil.
-func tensors(c *op.Call, of []*graph.Value, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
+// tensorsOf are those of values, nil for nil.
+func tensorsOf(c *op.Call, of []*graph.Value, values map[*graph.Value]*graph.Tensor) []*graph.Tensor {
 	out := make([]*graph.Tensor, len(of))
 	for i, v := range of {
 		if v == nil {

@@ -29,8 +29,8 @@ var quantisations = map[string]op.Definition{
 	"QLinearConv":           op.Define(qLinearConv, bytes8, 8, 9, 1),
 }
 
-// scaling checks that an input is one number, one for each entry of dimension axis of d, or one for each block of entries.
-func scaling(c *op.Call, i int, d []int, axis, block int) {
+// checkScaling checks that an input is one number, one for each entry of dimension axis of d, or one for each block of entries.
+func checkScaling(c *op.Call, i int, d []int, axis, block int) {
 	if !c.Has(i) || c.In[i].Rank < 0 {
 		return
 	}
@@ -50,8 +50,8 @@ func scaling(c *op.Call, i int, d []int, axis, block int) {
 	}
 }
 
-// spread is one of a scaling's tensors in the shape d.
-func spread(t *graph.Tensor, d []int, axis, block int) []float64 {
+// spreadScaling is one of a scaling's tensors in the shape d.
+func spreadScaling(t *graph.Tensor, d []int, axis, block int) []float64 {
 	switch {
 	case t.Len() == 1 && block == 0:
 		return op.Filled(op.Product(d), t.Floats()[0])
@@ -63,28 +63,28 @@ func spread(t *graph.Tensor, d []int, axis, block int) []float64 {
 	return op.Expanded(t.Reshaped(one...), d).Floats()
 }
 
-// dequantised is what integers stand for.
-func dequantised(t, scale, zero *graph.Tensor, axis, block int) []float64 {
+// dequantisedFloats is what integers stand for.
+func dequantisedFloats(t, scale, zero *graph.Tensor, axis, block int) []float64 {
 	x := t.Floats()
 	if zero != nil {
-		for i, z := range spread(zero, t.Shape, axis, block) {
+		for i, z := range spreadScaling(zero, t.Shape, axis, block) {
 			x[i] -= z
 		}
 	}
-	for i, s := range spread(scale, t.Shape, axis, block) {
+	for i, s := range spreadScaling(scale, t.Shape, axis, block) {
 		x[i] *= s
 	}
 	return x
 }
 
-// quantised are the nearest integers of a type. Quotients are rounded to float32 first, as those who compute so do.
-func quantised(x []float64, d []int, scale, zero *graph.Tensor, to engine.DType, axis, block int) *graph.Tensor {
+// quantisedTensor are the nearest integers of a type. Quotients are rounded to float32 first, as those who compute so do.
+func quantisedTensor(x []float64, d []int, scale, zero *graph.Tensor, to engine.DType, axis, block int) *graph.Tensor {
 	least, most := rangeOfType(to)
-	for i, s := range spread(scale, d, axis, block) {
+	for i, s := range spreadScaling(scale, d, axis, block) {
 		x[i] = math.RoundToEven(float64(float32(x[i] / s)))
 	}
 	if zero != nil {
-		for i, z := range spread(zero, d, axis, block) {
+		for i, z := range spreadScaling(zero, d, axis, block) {
 			x[i] += z
 		}
 	}
@@ -99,8 +99,8 @@ func rangeOfType(t engine.DType) (least, most float64) {
 	return -math.Exp2(bits - 1), math.Exp2(bits-1) - 1
 }
 
-// blocks reads the axis and block size of a scaling of input 0 by inputs 1 and 2.
-func blocks(c *op.Call) (d []int, axis, block int) {
+// scalingBlocks reads the axis and block size of a scaling of input 0 by inputs 1 and 2.
+func scalingBlocks(c *op.Call) (d []int, axis, block int) {
 	d = c.Dims(0)
 	if axis = c.Int("axis", 1); axis != 1 || len(d) > 1 {
 		axis = c.Dimension("attribute axis", axis, max(len(d), 1))
@@ -108,8 +108,8 @@ func blocks(c *op.Call) (d []int, axis, block int) {
 	if block = c.Int("block_size", 0); block < 0 || block > c.Limit {
 		c.Fail("attribute block_size is %d", block)
 	}
-	scaling(c, 1, d, axis, block)
-	scaling(c, 2, d, axis, block)
+	checkScaling(c, 1, d, axis, block)
+	checkScaling(c, 2, d, axis, block)
 	return d, axis, block
 }
 
@@ -123,15 +123,15 @@ func quantizeLinear(c *op.Call) {
 		c.Fail("invalid type %v: want one of %v", to, quanta)
 	}
 	c.Elements(1, op.Floats)
-	d, axis, block := blocks(c)
+	d, axis, block := scalingBlocks(c)
 	c.Shaped(0, d...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		return op.One(quantised(in[0].Floats(), d, in[1], optional(in, 2), to, axis, block))
+		return op.One(quantisedTensor(in[0].Floats(), d, in[1], optionalInput(in, 2), to, axis, block))
 	}
 }
 
-// optional is an input that may not be given.
-func optional(in []*graph.Tensor, i int) *graph.Tensor {
+// optionalInput is an input that may not be given.
+func optionalInput(in []*graph.Tensor, i int) *graph.Tensor {
 	if i < len(in) {
 		return in[i]
 	}
@@ -141,10 +141,10 @@ func optional(in []*graph.Tensor, i int) *graph.Tensor {
 func dequantizeLinear(c *op.Call) {
 	c.Same(2)
 	c.Typed(0, c.Dtype("output_dtype", c.Elements(1, op.Floats)))
-	d, axis, block := blocks(c)
+	d, axis, block := scalingBlocks(c)
 	c.Shaped(0, d...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		return op.One(c.Floats(0, dequantised(in[0], in[1], optional(in, 2), axis, block)))
+		return op.One(c.Floats(0, dequantisedFloats(in[0], in[1], optionalInput(in, 2), axis, block)))
 	}
 }
 
@@ -158,13 +158,13 @@ func dynamicQuantizeLinear(c *op.Call) {
 		x := in[0].Floats()
 		low, high := min(0, op.Least(x)), max(0, op.Largest(x))
 		scale := graph.Scalar(engine.FP32, (high-low)/255)
-		zero := quantised([]float64{-low}, []int{}, scale, nil, engine.Uint8, 0, 0)
-		return []*graph.Tensor{quantised(x, in[0].Shape, scale, zero, engine.Uint8, 0, 0), scale, zero}[:len(c.Out)]
+		zero := quantisedTensor([]float64{-low}, []int{}, scale, nil, engine.Uint8, 0, 0)
+		return []*graph.Tensor{quantisedTensor(x, in[0].Shape, scale, zero, engine.Uint8, 0, 0), scale, zero}[:len(c.Out)]
 	}
 }
 
-// real is d applied to inputs of float64, of the shapes of these, with c's attributes. Output 0 gets its shape.
-func real(c *op.Call, d op.Definition, in ...*graph.Value) *op.Call {
+// callInFloat64 is d applied to inputs of float64, of the shapes of these, with c's attributes. Output 0 gets its shape.
+func callInFloat64(c *op.Call, d op.Definition, in ...*graph.Value) *op.Call {
 	inner := &op.Call{Node: c.Node, Limit: c.Limit, Evaluates: c.Evaluates, Out: []*graph.Value{graph.NewValue("")}}
 	for _, v := range in {
 		x := graph.NewValue("")
@@ -179,7 +179,7 @@ func real(c *op.Call, d op.Definition, in ...*graph.Value) *op.Call {
 	return inner
 }
 
-func float64s(d []int, x []float64) *graph.Tensor { return graph.FromFloats(engine.FP64, d, x) }
+func float64Tensor(d []int, x []float64) *graph.Tensor { return graph.FromFloats(engine.FP64, d, x) }
 
 var unit = graph.Scalar(engine.FP64, 1)
 
@@ -193,12 +193,12 @@ func matMulInteger(c *op.Call) {
 	c.Typed(0, engine.Int32)
 	c.Elements(1, bytes8)
 	rows, columns := matrixAxes(c, 0, 1)
-	scaling(c, 2, c.Dims(0), rows, 0)
-	scaling(c, 3, c.Dims(1), columns, 0)
-	inner := real(c, combine.Linears["MatMul"], c.In[0], c.In[1])
+	checkScaling(c, 2, c.Dims(0), rows, 0)
+	checkScaling(c, 3, c.Dims(1), columns, 0)
+	inner := callInFloat64(c, combine.Linears["MatMul"], c.In[0], c.In[1])
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		a, b := dequantised(in[0], unit, optional(in, 2), rows, 0), dequantised(in[1], unit, optional(in, 3), columns, 0)
-		out := inner.Run([]*graph.Tensor{float64s(in[0].Shape, a), float64s(in[1].Shape, b)})
+		a, b := dequantisedFloats(in[0], unit, optionalInput(in, 2), rows, 0), dequantisedFloats(in[1], unit, optionalInput(in, 3), columns, 0)
+		out := inner.Run([]*graph.Tensor{float64Tensor(in[0].Shape, a), float64Tensor(in[1].Shape, b)})
 		return op.One(op.Retyped(out[0], engine.Int32))
 	}
 }
@@ -206,12 +206,12 @@ func matMulInteger(c *op.Call) {
 func convInteger(c *op.Call) {
 	c.Typed(0, engine.Int32)
 	c.Elements(1, bytes8)
-	scaling(c, 2, nil, 0, 0)
-	scaling(c, 3, c.Dims(1), 0, 0)
-	inner := real(c, spatial.Convolutions["Conv"], c.In[0], c.In[1])
+	checkScaling(c, 2, nil, 0, 0)
+	checkScaling(c, 3, c.Dims(1), 0, 0)
+	inner := callInFloat64(c, spatial.Convolutions["Conv"], c.In[0], c.In[1])
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		x, w := dequantised(in[0], unit, optional(in, 2), 0, 0), dequantised(in[1], unit, optional(in, 3), 0, 0)
-		out := inner.Run([]*graph.Tensor{float64s(in[0].Shape, x), float64s(in[1].Shape, w)})
+		x, w := dequantisedFloats(in[0], unit, optionalInput(in, 2), 0, 0), dequantisedFloats(in[1], unit, optionalInput(in, 3), 0, 0)
+		out := inner.Run([]*graph.Tensor{float64Tensor(in[0].Shape, x), float64Tensor(in[1].Shape, w)})
 		return op.One(op.Retyped(out[0], engine.Int32))
 	}
 }
@@ -222,22 +222,22 @@ func quantisedFactors(c *op.Call, axisA, axisB int) {
 		c.Elements(i, of)
 	}
 	for i := 1; i < 3; i++ {
-		scaling(c, i, c.Dims(0), axisA, 0)
-		scaling(c, 3+i, c.Dims(3), axisB, 0)
+		checkScaling(c, i, c.Dims(0), axisA, 0)
+		checkScaling(c, 3+i, c.Dims(3), axisB, 0)
 	}
-	scaling(c, 6, nil, 0, 0)
-	scaling(c, 7, nil, 0, 0)
+	checkScaling(c, 6, nil, 0, 0)
+	checkScaling(c, 7, nil, 0, 0)
 	c.Typed(0, c.In[7].Type)
 }
 
 func qLinearMatMul(c *op.Call) {
 	rows, columns := matrixAxes(c, 0, 3)
 	quantisedFactors(c, rows, columns)
-	inner := real(c, combine.Linears["MatMul"], c.In[0], c.In[3])
+	inner := callInFloat64(c, combine.Linears["MatMul"], c.In[0], c.In[3])
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		a, b := dequantised(in[0], in[1], in[2], rows, 0), dequantised(in[3], in[4], in[5], columns, 0)
-		out := inner.Run([]*graph.Tensor{float64s(in[0].Shape, a), float64s(in[3].Shape, b)})[0]
-		return op.One(quantised(out.Floats(), out.Shape, in[6], in[7], in[7].Type, 0, 0))
+		a, b := dequantisedFloats(in[0], in[1], in[2], rows, 0), dequantisedFloats(in[3], in[4], in[5], columns, 0)
+		out := inner.Run([]*graph.Tensor{float64Tensor(in[0].Shape, a), float64Tensor(in[3].Shape, b)})[0]
+		return op.One(quantisedTensor(out.Floats(), out.Shape, in[6], in[7], in[7].Type, 0, 0))
 	}
 }
 
@@ -248,16 +248,16 @@ func qLinearConv(c *op.Call) {
 		c.Elements(8, 1<<engine.Int32)
 		factors = append(factors, c.In[8])
 	}
-	inner := real(c, spatial.Convolutions["Conv"], factors...)
+	inner := callInFloat64(c, spatial.Convolutions["Conv"], factors...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		x, w := dequantised(in[0], in[1], in[2], 0, 0), dequantised(in[3], in[4], in[5], 0, 0)
-		numbers := []*graph.Tensor{float64s(in[0].Shape, x), float64s(in[3].Shape, w)}
+		x, w := dequantisedFloats(in[0], in[1], in[2], 0, 0), dequantisedFloats(in[3], in[4], in[5], 0, 0)
+		numbers := []*graph.Tensor{float64Tensor(in[0].Shape, x), float64Tensor(in[3].Shape, w)}
 		if c.Has(8) { // in units of both scales
 			scale := in[1].Floats()[0]
-			bias := dequantised(in[8], in[4], nil, 0, 0)
-			numbers = append(numbers, float64s(in[8].Shape, op.Mapped(func(v float64) float64 { return v * scale }, bias)))
+			bias := dequantisedFloats(in[8], in[4], nil, 0, 0)
+			numbers = append(numbers, float64Tensor(in[8].Shape, op.Mapped(func(v float64) float64 { return v * scale }, bias)))
 		}
 		out := inner.Run(numbers)[0]
-		return op.One(quantised(out.Floats(), out.Shape, in[6], in[7], in[7].Type, 0, 0))
+		return op.One(quantisedTensor(out.Floats(), out.Shape, in[6], in[7], in[7].Type, 0, 0))
 	}
 }

@@ -9,15 +9,15 @@ import (
 // alignment is that of tensors in the arena, in bytes.
 const alignment = 64
 
-// lifetimes sets between which calls storages are needed: inputs from the first call on, outputs to the end.
-func lifetimes(calls []*call, inputs, outputs []view) {
+// setLifetimes sets between which calls storages are needed: inputs from the first call on, outputs to the end.
+func setLifetimes(calls []*call, inputs, outputs []view) {
 	for _, v := range inputs {
 		if v.at != nil {
 			v.at.first = 0
 		}
 	}
 	for i, c := range calls {
-		writes, reads := c.touches()
+		writes, reads := c.touchedViews()
 		for _, v := range append(slices.Clone(writes), reads...) {
 			if v.at == nil || v.at.weight >= 0 {
 				continue
@@ -35,15 +35,15 @@ func lifetimes(calls []*call, inputs, outputs []view) {
 	}
 }
 
-// storages are those of the arena that calls, inputs and outputs use, each once.
-func storages(calls []*call, inputs, outputs []view) (list []*storage) {
+// arenaStorages are those of the arena that calls, inputs and outputs use, each once.
+func arenaStorages(calls []*call, inputs, outputs []view) (list []*storage) {
 	seen := map[*storage]bool{}
 	take := func(views []view) {
 		for _, v := range views {
 			if v.at == nil || v.at.weight >= 0 {
 				continue
 			}
-			if s := v.at.root(); !seen[s] {
+			if s := v.at.rootStorage(); !seen[s] {
 				seen[s] = true
 				list = append(list, s)
 			}
@@ -51,7 +51,7 @@ func storages(calls []*call, inputs, outputs []view) (list []*storage) {
 	}
 	take(inputs)
 	for _, c := range calls {
-		writes, reads := c.touches()
+		writes, reads := c.touchedViews()
 		take(writes)
 		take(reads)
 	}
@@ -62,42 +62,42 @@ func storages(calls []*call, inputs, outputs []view) (list []*storage) {
 // maxFitted is how many storages are each held against all others, which takes the square of their number.
 const maxFitted = 4096
 
-// pack gives storages their places in the arena, and returns its size.
-func pack(list []*storage) (bytes int64) {
+// packStorages gives storages their places in the arena, and returns its size.
+func packStorages(list []*storage) (bytes int64) {
 	if len(list) > maxFitted {
-		return sweep(list)
+		return packInOrder(list)
 	}
-	return fit(list)
+	return packLargestFirst(list)
 }
 
-// fit takes the largest storages first, each into the smallest gap that it fits in among those that are needed when it is.
-func fit(list []*storage) (bytes int64) {
+// packLargestFirst takes the largest storages first, each into the smallest gap that it fits in among those that are needed when it is.
+func packLargestFirst(list []*storage) (bytes int64) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *storage) int { return b.elements - a.elements })
 	var placed []*storage // by their places
 	for _, s := range list {
-		s.off = gap(placed, s)
-		bytes = max(bytes, s.off+s.bytes())
+		s.off = smallestGap(placed, s)
+		bytes = max(bytes, s.off+s.sizeBytes())
 		at, _ := slices.BinarySearchFunc(placed, s.off, func(p *storage, off int64) int { return int(p.off - off) })
 		placed = slices.Insert(placed, at, s)
 	}
 	return bytes
 }
 
-// bytes is what a storage takes.
-func (s *storage) bytes() int64 { return (4*int64(s.elements) + alignment - 1) &^ (alignment - 1) }
+// sizeBytes is what a storage takes.
+func (s *storage) sizeBytes() int64 { return (4*int64(s.elements) + alignment - 1) &^ (alignment - 1) }
 
-// gap is the place of the smallest gap for s.
-func gap(placed []*storage, s *storage) int64 {
+// smallestGap is the place of the smallest gap for s.
+func smallestGap(placed []*storage, s *storage) int64 {
 	best, size, end := int64(-1), int64(0), int64(0)
 	for _, p := range placed {
 		if p.last < s.first || s.last < p.first {
 			continue
 		}
-		if free := p.off - end; free >= s.bytes() && (best < 0 || free < size) {
+		if free := p.off - end; free >= s.sizeBytes() && (best < 0 || free < size) {
 			best, size = end, free
 		}
-		end = max(end, p.off+p.bytes())
+		end = max(end, p.off+p.sizeBytes())
 	}
 	if best < 0 {
 		return end
@@ -105,18 +105,18 @@ func gap(placed []*storage, s *storage) int64 {
 	return best
 }
 
-// sweep takes storages as they are needed, each into the smallest gap that there is then.
-func sweep(list []*storage) (bytes int64) {
+// packInOrder takes storages as they are needed, each into the smallest gap that there is then.
+func packInOrder(list []*storage) (bytes int64) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *storage) int { return a.first - b.first })
 	var used ending
 	var free gaps
 	for _, s := range list {
 		for len(used) > 0 && used[0].last < s.first {
-			free.give(heap.Pop(&used).(*storage))
+			free.freeStorage(heap.Pop(&used).(*storage))
 		}
-		s.off = free.take(s.bytes(), bytes)
-		bytes = max(bytes, s.off+s.bytes())
+		s.off = free.allocateBytes(s.sizeBytes(), bytes)
+		bytes = max(bytes, s.off+s.sizeBytes())
 		heap.Push(&used, s)
 	}
 	return bytes
@@ -127,8 +127,8 @@ type gaps []span
 
 type span struct{ off, end int64 }
 
-// take is the place of so many bytes, in an arena of all bytes: in the smallest gap that has them, or at the end.
-func (g *gaps) take(bytes, all int64) int64 {
+// allocateBytes is the place of so many bytes, in an arena of all bytes: in the smallest gap that has them, or at the end.
+func (g *gaps) allocateBytes(bytes, all int64) int64 {
 	best := -1
 	for i, f := range *g {
 		if f.end-f.off >= bytes && (best < 0 || f.end-f.off < (*g)[best].end-(*g)[best].off) {
@@ -151,9 +151,9 @@ func (g *gaps) take(bytes, all int64) int64 {
 	return all
 }
 
-// give frees what a storage has.
-func (g *gaps) give(s *storage) {
-	free := span{s.off, s.off + s.bytes()}
+// freeStorage frees what a storage has.
+func (g *gaps) freeStorage(s *storage) {
+	free := span{s.off, s.off + s.sizeBytes()}
 	i, _ := slices.BinarySearchFunc(*g, free.off, func(f span, off int64) int { return cmp.Compare(f.off, off) })
 	from, to := i, i
 	if i > 0 && (*g)[i-1].end == free.off {

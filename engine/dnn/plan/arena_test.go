@@ -7,7 +7,7 @@ import (
 
 // TestPack: storages that are needed at a time share no bytes, and the arena ends where the last one does.
 func TestPack(t *testing.T) {
-	for name, pack := range map[string]func([]*storage) int64{"fit": fit, "sweep": sweep} {
+	for name, pack := range map[string]func([]*storage) int64{"fit": packLargestFirst, "sweep": packInOrder} {
 		t.Run(name, func(t *testing.T) { testPack(t, pack) })
 	}
 }
@@ -25,7 +25,7 @@ func testPack(t *testing.T, pack func([]*storage) int64) {
 			sum := int64(0)
 			for _, s := range list {
 				if s.first <= at && at <= s.last {
-					sum += s.bytes()
+					sum += s.sizeBytes()
 				}
 			}
 			most = max(most, sum)
@@ -34,9 +34,9 @@ func testPack(t *testing.T, pack func([]*storage) int64) {
 			if a.off < 0 || a.off%alignment != 0 {
 				t.Fatalf("a storage at %d", a.off)
 			}
-			end = max(end, a.off+a.bytes())
+			end = max(end, a.off+a.sizeBytes())
 			for _, b := range list[:i] {
-				if a.first <= b.last && b.first <= a.last && a.off < b.off+b.bytes() && b.off < a.off+a.bytes() {
+				if a.first <= b.last && b.first <= a.last && a.off < b.off+b.sizeBytes() && b.off < a.off+a.sizeBytes() {
 					t.Fatalf("%+v overlaps %+v", *a, *b)
 				}
 			}

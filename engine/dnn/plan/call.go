@@ -35,20 +35,20 @@ type hosted struct {
 var copies = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}
 
 // views are all that the call touches, that which it writes first.
-func (c *call) touches() (writes, reads []view) {
+func (c *call) touchedViews() (writes, reads []view) {
 	if h, ok := c.kind.(*hosted); ok {
 		return h.out, h.in
 	}
 	return append([]view{c.dst}, c.also...), c.operands
 }
 
-// estimate sets how long the call takes.
-func (c *call) estimate(r Rates) {
+// estimateTime sets how long the call takes.
+func (c *call) estimateTime(r Rates) {
 	if h, ok := c.kind.(*hosted); ok {
-		c.seconds = h.estimate()
+		c.seconds = h.estimateTime()
 		return
 	}
-	bytes := 4 * float64(c.dst.elements()*(1+len(c.also)))
+	bytes := 4 * float64(c.dst.elementCount()*(1+len(c.also)))
 	for _, v := range c.operands {
 		bytes += 4 * float64(v.footprint())
 	}
@@ -68,7 +68,7 @@ func (v view) footprint() int {
 
 // flops counts what a call computes; a program's instructions count as much each as vectors make of them.
 func (c *call) flops() float64 {
-	n := float64(c.dst.elements())
+	n := float64(c.dst.elementCount())
 	switch kind := c.kind.(type) {
 	case *lower.Conv:
 		then := 0
@@ -77,18 +77,18 @@ func (c *call) flops() float64 {
 		}
 		return n * float64(2*kind.Filter.Spec.Taps()+8*then)
 	case *lower.ConvBackward:
-		return float64(c.operands[0].elements()) * 2 * float64(kind.Filter.Spec.Taps())
+		return float64(c.operands[0].elementCount()) * 2 * float64(kind.Filter.Spec.Taps())
 	case *lower.Pool:
-		return n * float64(4*product(kind.Spec.Kernel))
+		return n * float64(4*shapeElements(kind.Spec.Kernel))
 	case *lower.PoolBackward:
-		return n * float64(4*product(kind.Spec.Kernel))
+		return n * float64(4*shapeElements(kind.Spec.Kernel))
 	case *lower.Interpolate:
 		return n * 8 * float64(1+len(kind.Taps.Index)/max(1, len(kind.Taps.Start)-1))
 	case *lower.MatMul:
 		a := c.operands[0].shape
 		return n * 2 * float64(a[len(a)-1])
 	case *lower.Reduce:
-		return 4 * float64(c.operands[0].elements())
+		return 4 * float64(c.operands[0].elementCount())
 	case *mapped:
 		return n * 8 * float64(len(kind.program.Code))
 	}
@@ -98,25 +98,25 @@ func (c *call) flops() float64 {
 // hostSeconds is what the host takes for an element, about.
 const hostSeconds = 50e-9
 
-func (h *hosted) estimate() float64 {
+func (h *hosted) estimateTime() float64 {
 	elements := 0
 	for _, list := range [][]*lower.Value{h.op.In, h.op.Out} {
 		for _, v := range list {
 			if v != nil && !slices.Contains(v.Shape, -1) {
-				elements += product(v.Shape)
+				elements += shapeElements(v.Shape)
 			}
 		}
 	}
 	return 10e-6 + hostSeconds*float64(elements)
 }
 
-// split divides a call into parts that take no longer than limit, where that can be.
-func (c *call) split(limit float64) []*call {
+// splitCall divides a call into parts that take no longer than limit, where that can be.
+func (c *call) splitCall(limit float64) []*call {
 	n := int(c.seconds/limit) + 1
 	if n == 1 {
 		return []*call{c}
 	}
-	d := c.splittable()
+	d := c.splitDimension()
 	if d < 0 {
 		return []*call{c}
 	}
@@ -124,25 +124,25 @@ func (c *call) split(limit float64) []*call {
 	n = min(n, size)
 	parts := make([]*call, n)
 	for i := range parts {
-		parts[i] = c.part(d, i*size/n, (i+1)*size/n)
+		parts[i] = c.partAlong(d, i*size/n, (i+1)*size/n)
 	}
 	return parts
 }
 
-// splittable is the dimension of the result along which the call is divided, or -1: the longest one that can be, from the
+// splitDimension is the dimension of the result along which the call is divided, or -1: the longest one that can be, from the
 // outside inwards if they are equal.
-func (c *call) splittable() int {
+func (c *call) splitDimension() int {
 	best := -1
 	for d, size := range c.dst.shape {
-		if c.divides(d) && (best < 0 || size > c.dst.shape[best]) {
+		if c.canDivide(d) && (best < 0 || size > c.dst.shape[best]) {
 			best = d
 		}
 	}
 	return best
 }
 
-// divides says whether parts of the result along a dimension can be computed apart.
-func (c *call) divides(d int) bool {
+// canDivide says whether parts of the result along a dimension can be computed apart.
+func (c *call) canDivide(d int) bool {
 	last := len(c.dst.shape) - 1
 	switch c.kind.(type) {
 	case *lower.Conv, *lower.ConvBackward, *lower.Pool:
@@ -159,17 +159,17 @@ func (c *call) divides(d int) bool {
 	return false
 }
 
-// part computes [from, to) along dimension d of the result.
-func (c *call) part(d, from, to int) *call {
+// partAlong computes [from, to) along dimension d of the result.
+func (c *call) partAlong(d, from, to int) *call {
 	p := *c
-	p.dst = c.dst.part(d, from, to)
+	p.dst = c.dst.partAlong(d, from, to)
 	p.operands = slices.Clone(c.operands)
 	p.also = slices.Clone(c.also)
 	p.origin = slices.Clone(c.origin)
 	p.seconds *= float64(to-from) / float64(c.dst.shape[d])
 	both := func(list []view) {
 		for i := range list {
-			list[i] = list[i].part(d, from, to)
+			list[i] = list[i].partAlong(d, from, to)
 		}
 	}
 	switch kind := c.kind.(type) {
@@ -188,9 +188,9 @@ func (c *call) part(d, from, to int) *call {
 		}
 		p.origin[d-1] -= from
 	case *lower.MatMul:
-		p.operands[0] = p.operands[0].part(d, from, to)
+		p.operands[0] = p.operands[0].partAlong(d, from, to)
 		if d < len(c.dst.shape)-2 {
-			p.operands[1] = p.operands[1].part(d, from, to)
+			p.operands[1] = p.operands[1].partAlong(d, from, to)
 		}
 	case *lower.Interpolate:
 		if d != kind.Dim {

@@ -2,11 +2,11 @@ package plan
 
 import "slices"
 
-// imports puts what does nothing but lay out inputs before all other calls, so that it may be done when these are set,
+// orderImports puts what does nothing but lay out inputs before all other calls, so that it may be done when these are set,
 // and returns both: of each input the calls that read it, or none where others read it too.
-func imports(calls []*call, inputs, outputs []view) (ordered []*call, of [][]*call) {
+func orderImports(calls []*call, inputs, outputs []view) (ordered []*call, of [][]*call) {
 	of = make([][]*call, len(inputs))
-	readers := layouts(calls, inputs, outputs)
+	readers := layoutCalls(calls, inputs, outputs)
 	var first []*call
 	for i, v := range inputs {
 		of[i] = readers[v.at]
@@ -22,12 +22,12 @@ func imports(calls []*call, inputs, outputs []view) (ordered []*call, of [][]*ca
 	return append(first, rest...), of
 }
 
-// layouts are the calls that read an input, by its storage, if all do nothing but copy it to where no call that does not
+// layoutCalls are the calls that read an input, by its storage, if all do nothing but copy it to where no call that does not
 // read it has written before. Inputs that are outputs too have none.
-func layouts(calls []*call, inputs, outputs []view) map[*storage][]*call {
+func layoutCalls(calls []*call, inputs, outputs []view) map[*storage][]*call {
 	readers := map[*storage][]*call{}
 	for _, v := range inputs {
-		if v.at != nil && v.elements() == v.at.elements {
+		if v.at != nil && v.elementCount() == v.at.elements {
 			readers[v.at] = nil
 		}
 	}
@@ -36,7 +36,7 @@ func layouts(calls []*call, inputs, outputs []view) map[*storage][]*call {
 	}
 	written := map[*storage]*storage{} // by copies of this input alone; nil: by other calls
 	for _, c := range calls {
-		writes, reads := c.touches()
+		writes, reads := c.touchedViews()
 		for _, v := range writes {
 			delete(readers, v.at)
 		}
@@ -64,8 +64,8 @@ func layouts(calls []*call, inputs, outputs []view) map[*storage][]*call {
 	return readers
 }
 
-// together has what inputs are and become in its place from the first of these calls to the last one.
-func together(list [][]*call, inputs []view) {
+// extendLifetimes has what inputs are and become in its place from the first of these calls to the last one.
+func extendLifetimes(list [][]*call, inputs []view) {
 	count := 0
 	for _, calls := range list {
 		count += len(calls)

@@ -24,32 +24,32 @@ type want struct {
 func newLayout(net *lower.Net) *layout {
 	l := &layout{net: net, wants: map[*lower.Value]want{}, strides: map[*lower.Value][]int{}, views: map[*lower.Value]view{}}
 	for _, op := range slices.Backward(net.Ops) {
-		l.wish(op)
+		l.wishStrides(op)
 	}
 	for _, op := range net.Ops {
 		for _, v := range op.Out {
 			if v != nil && !v.Host {
-				l.strides[v] = l.natural(op, v)
+				l.strides[v] = l.naturalStrides(op, v)
 			}
 		}
 	}
 	for _, op := range slices.Backward(net.Ops) {
 		if kind, ok := op.Kind.(*lower.Assemble); ok {
-			l.assemble(op, kind)
+			l.placeParts(op, kind)
 		}
 	}
 	return l
 }
 
-// wish notes how the operands of an operation should lie, which may follow from how its result should.
-func (l *layout) wish(op *lower.Op) {
+// wishStrides notes how the operands of an operation should lie, which may follow from how its result should.
+func (l *layout) wishStrides(op *lower.Op) {
 	if _, host := op.Kind.(*lower.Host); host {
 		return
 	}
 	if window := windowOf(op); window != nil {
-		l.prefer(op.In[0], want{dense(op.In[0].Shape, memoryOrder(window.Order)), true})
+		l.preferStrides(op.In[0], want{denseStrides(op.In[0].Shape, memoryOrder(window.Order)), true})
 		if _, pool := op.Kind.(*lower.PoolBackward); pool && len(op.In) > 1 {
-			l.prefer(op.In[1], want{dense(op.In[1].Shape, memoryOrder(window.Order)), true})
+			l.preferStrides(op.In[1], want{denseStrides(op.In[1].Shape, memoryOrder(window.Order)), true})
 		}
 		return
 	}
@@ -69,21 +69,21 @@ func (l *layout) wish(op *lower.Op) {
 			for i, d := range kind.Order {
 				stride[d] = w.stride[i]
 			}
-			l.prefer(v, want{stride, w.strong})
+			l.preferStrides(v, want{stride, w.strong})
 		case *lower.Reshape:
-			if stride, ok := restrided(out.Shape, w.stride, v.Shape); ok {
-				l.prefer(v, want{stride, w.strong})
+			if stride, ok := reshapeStrides(out.Shape, w.stride, v.Shape); ok {
+				l.preferStrides(v, want{stride, w.strong})
 			}
 		case *lower.MatMul:
 		default: // of the same dimensions
 			if len(v.Shape) == len(out.Shape) {
-				l.prefer(v, want{dense(v.Shape, orderOf(w.stride)), w.strong})
+				l.preferStrides(v, want{denseStrides(v.Shape, orderOf(w.stride)), w.strong})
 			}
 		}
 	}
 }
 
-func (l *layout) prefer(v *lower.Value, w want) {
+func (l *layout) preferStrides(v *lower.Value, w want) {
 	if had, ok := l.wants[v]; !ok || w.strong && !had.strong {
 		l.wants[v] = w
 	}
@@ -109,10 +109,10 @@ func memoryOrder(order []int) []int {
 	return slices.DeleteFunc(slices.Clone(order), func(d int) bool { return d < 0 })
 }
 
-// natural are the strides of v, that op makes.
-func (l *layout) natural(op *lower.Op, v *lower.Value) []int {
+// naturalStrides are the strides of v, that op makes.
+func (l *layout) naturalStrides(op *lower.Op, v *lower.Value) []int {
 	if window := windowOf(op); window != nil {
-		return dense(v.Shape, memoryOrder(window.Order))
+		return denseStrides(v.Shape, memoryOrder(window.Order))
 	}
 	if _, host := op.Kind.(*lower.Host); host {
 		return rowMajor(v.Shape)
@@ -134,24 +134,24 @@ func (l *layout) natural(op *lower.Op, v *lower.Value) []int {
 		}
 	}
 	if w, ok := l.wants[v]; ok {
-		return dense(v.Shape, orderOf(w.stride))
+		return denseStrides(v.Shape, orderOf(w.stride))
 	}
 	switch op.Kind.(type) {
 	case *lower.Element, *lower.Assemble, *lower.Interpolate, *lower.Reduce: // as the largest operand
 		var like *lower.Value
 		for _, in := range op.In {
-			if in.Const == nil && len(in.Shape) == len(v.Shape) && (like == nil || product(in.Shape) > product(like.Shape)) {
+			if in.Const == nil && len(in.Shape) == len(v.Shape) && (like == nil || shapeElements(in.Shape) > shapeElements(like.Shape)) {
 				like = in
 			}
 		}
 		if like != nil {
-			return dense(v.Shape, orderOf(l.strideOf(like)))
+			return denseStrides(v.Shape, orderOf(l.strideOf(like)))
 		}
 	}
 	return rowMajor(v.Shape)
 }
 
-func product(shape []int) int {
+func shapeElements(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		n *= d
@@ -167,10 +167,10 @@ func (l *layout) strideOf(v *lower.Value) []int {
 	return rowMajor(v.Shape)
 }
 
-// assemble lets the operations before an Assemble write into its result where they can.
-func (l *layout) assemble(op *lower.Op, kind *lower.Assemble) {
-	out := l.result(op.Out[0])
-	if kind.Gaps && !framed(kind) {
+// placeParts lets the operations before an Assemble write into its result where they can.
+func (l *layout) placeParts(op *lower.Op, kind *lower.Assemble) {
+	out := l.resultView(op.Out[0])
+	if kind.Gaps && !isFramed(kind) {
 		return // all of it is filled first
 	}
 	for i, v := range op.In {
@@ -178,8 +178,8 @@ func (l *layout) assemble(op *lower.Op, kind *lower.Assemble) {
 	}
 }
 
-// framed says whether an Assemble is one dense part and what is around it.
-func framed(kind *lower.Assemble) bool { return len(kind.At) == 1 && kind.Step == nil }
+// isFramed says whether an Assemble is one dense part and what is around it.
+func isFramed(kind *lower.Assemble) bool { return len(kind.At) == 1 && kind.Step == nil }
 
 // partOf is where input i, v, goes.
 func partOf(out view, kind *lower.Assemble, i int, v *lower.Value) view {
@@ -189,16 +189,16 @@ func partOf(out view, kind *lower.Assemble, i int, v *lower.Value) view {
 	return out.slice(kind.At[i], kind.Step[i], v.Shape)
 }
 
-// result is the view that an operation's result is written to.
-func (l *layout) result(v *lower.Value) view {
+// resultView is the view that an operation's result is written to.
+func (l *layout) resultView(v *lower.Value) view {
 	if _, ok := l.views[v]; !ok {
-		l.views[v] = fresh(v.Shape, dense(v.Shape, orderOf(l.strideOf(v))))
+		l.views[v] = newView(v.Shape, denseStrides(v.Shape, orderOf(l.strideOf(v))))
 	}
 	return l.views[v]
 }
 
-func fresh(shape, stride []int) view {
-	return view{at: &storage{elements: product(shape), weight: -1, first: -1}, shape: shape, stride: stride}
+func newView(shape, stride []int) view {
+	return view{at: &storage{elements: shapeElements(shape), weight: -1, first: -1}, shape: shape, stride: stride}
 }
 
 // place makes v lie at a place in another tensor, if what makes it can write there and it has no place yet.
@@ -210,13 +210,13 @@ func (l *layout) place(v *lower.Value, at view) bool {
 	case *lower.Host, *lower.Slice, *lower.Expand:
 		return false
 	case *lower.Transpose:
-		return l.place(v.From.In[0], at.permute(inverse(kind.Order)))
+		return l.place(v.From.In[0], at.permute(inverseOrder(kind.Order)))
 	case *lower.Reshape:
 		in := v.From.In[0]
 		if r, ok := at.reshape(in.Shape); ok && l.place(in, r) {
 			return true
 		}
-		if _, free := restrided(in.Shape, l.strideOf(in), v.Shape); free {
+		if _, free := reshapeStrides(in.Shape, l.strideOf(in), v.Shape); free {
 			return false
 		} // else it is a copy anyway
 	default:
@@ -228,7 +228,7 @@ func (l *layout) place(v *lower.Value, at view) bool {
 	return true
 }
 
-func inverse(order []int) []int {
+func inverseOrder(order []int) []int {
 	back := make([]int, len(order))
 	for i, d := range order {
 		back[d] = i

@@ -51,31 +51,31 @@ func Build(g *graph.Graph, o Options) (*Plan, error) {
 		return nil, err
 	}
 	e := &emitter{layout: newLayout(p.net), weights: weights{at: map[string]int{}}}
-	p.inputs = e.inputs()
+	p.inputs = e.placeInputs()
 	for _, op := range p.net.Ops {
-		e.emit(op)
+		e.emitOp(op)
 	}
-	p.outputs = e.outputs()
+	p.outputs = e.outputViews()
 	p.Weights = e.list
-	e.calls, p.imports = imports(e.calls, p.inputs, p.outputs)
-	lifetimes(e.calls, p.inputs, p.outputs)
-	together(p.imports, p.inputs)
+	e.calls, p.imports = orderImports(e.calls, p.inputs, p.outputs)
+	setLifetimes(e.calls, p.inputs, p.outputs)
+	extendLifetimes(p.imports, p.inputs)
 
 	inPlace(e.calls)
-	p.ArenaBytes = pack(storages(e.calls, p.inputs, p.outputs))
-	p.drop(e.calls)
-	p.divide(e.calls)
+	p.ArenaBytes = packStorages(arenaStorages(e.calls, p.inputs, p.outputs))
+	p.planDrops(e.calls)
+	p.divideSteps(e.calls)
 	return p, nil
 }
 
-// divide makes steps of calls: long ones are split, short ones put together.
-func (p *Plan) divide(calls []*call) {
+// divideSteps makes steps of calls: long ones are split, short ones put together.
+func (p *Plan) divideSteps(calls []*call) {
 	limit := p.options.Step.Seconds()
 	var step []*call
 	var seconds float64
 	for _, c := range calls {
-		c.estimate(p.options.Rates)
-		for _, part := range c.split(limit) {
+		c.estimateTime(p.options.Rates)
+		for _, part := range c.splitCall(limit) {
 			if len(step) > 0 && seconds+part.seconds > limit {
 				p.steps, step, seconds = append(p.steps, step), nil, 0
 			}
@@ -89,8 +89,8 @@ func (p *Plan) divide(calls []*call) {
 	}
 }
 
-// drop notes after which call each tensor on the host is not needed any more.
-func (p *Plan) drop(calls []*call) {
+// planDrops notes after which call each tensor on the host is not needed any more.
+func (p *Plan) planDrops(calls []*call) {
 	last := map[*lower.Value]*call{}
 	for _, c := range calls {
 		if h, ok := c.kind.(*hosted); ok {

@@ -25,7 +25,7 @@ func (r *Run) Profile(passes int) ([]Call, error) {
 		for at, step := range r.plan.steps {
 			for _, c := range step {
 				start := time.Now()
-				if err := r.call(c); err != nil {
+				if err := r.runCall(c); err != nil {
 					return nil, err
 				}
 				if err := r.backend.Sync(); err != nil {

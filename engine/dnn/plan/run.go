@@ -49,18 +49,18 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 		for _, c := range step {
 			if _, ok := c.kind.(*hosted); !ok {
 				for _, v := range slices.Concat([]view{c.dst}, c.operands, c.also) {
-					r.tensors[c] = append(r.tensors[c], r.tensor(v))
+					r.tensors[c] = append(r.tensors[c], r.tensorOf(v))
 				}
 			}
 		}
 	}
-	r.prepare()
+	r.prepareKernels()
 	r.Start()
 	return r, nil
 }
 
-// prepare has the device make ready what it compiles.
-func (r *Run) prepare() {
+// prepareKernels has the device make ready what it compiles.
+func (r *Run) prepareKernels() {
 	device, ok := r.nets.(kernels.Preparer)
 	if !ok {
 		return
@@ -78,9 +78,9 @@ func (r *Run) prepare() {
 	}
 }
 
-// tensor is a view where it is now.
-func (r *Run) tensor(v view) kernels.Tensor {
-	s := v.at.root()
+// tensorOf is a view where it is now.
+func (r *Run) tensorOf(v view) kernels.Tensor {
+	s := v.at.rootStorage()
 	t := kernels.Tensor{Buf: r.arena, Off: r.off + s.off + 4*int64(v.off), Shape: v.shape, Stride: v.stride}
 	if s.weight >= 0 {
 		t.Buf, t.Off = r.weights[s.weight].(kernels.Buffer), 4*int64(v.off)
@@ -109,33 +109,33 @@ func (r *Run) SetInput(name string, data []byte) error {
 			t.Data = slices.Clone(data)
 			r.host[r.plan.net.Inputs[i]] = t
 		case r.imports != nil && len(r.plan.imports[i]) > 0:
-			r.lay(r.plan.imports[i], toDevice(t))
+			r.importInput(r.plan.imports[i], toDevice(t))
 		default:
-			r.write(at, t)
+			r.writeTensor(at, t)
 		}
 		return nil
 	}
 	return fmt.Errorf("there is no input %q", name)
 }
 
-// lay does what calls that read an input alone do, without a copy of it.
-func (r *Run) lay(calls []*call, data []byte) {
+// importInput does what calls that read an input alone do, without a copy of it.
+func (r *Run) importInput(calls []*call, data []byte) {
 	for _, c := range calls {
 		in := c.operands[0]
-		r.imports.Import(r.tensor(c.dst), kernels.Tensor{Off: 4 * int64(in.off), Shape: in.shape, Stride: in.stride}, data)
+		r.imports.Import(r.tensorOf(c.dst), kernels.Tensor{Off: 4 * int64(in.off), Shape: in.shape, Stride: in.stride}, data)
 	}
 }
 
-// write copies a tensor to the device.
-func (r *Run) write(at view, t *graph.Tensor) {
-	to := r.tensor(at)
+// writeTensor copies a tensor to the device.
+func (r *Run) writeTensor(at view, t *graph.Tensor) {
+	to := r.tensorOf(at)
 	r.backend.Write(to.Buf, to.Off, toDevice(t))
 }
 
 // read copies a tensor from the device, where all calls have taken effect.
 func (r *Run) read(at view, typ engine.DType, shape []int) *graph.Tensor {
-	from := r.tensor(at)
-	data := make([]byte, 4*at.elements())
+	from := r.tensorOf(at)
+	data := make([]byte, 4*at.elementCount())
 	r.backend.Read(data, from.Buf, from.Off)
 	return fromDevice(typ, shape, data)
 }
@@ -144,7 +144,7 @@ func (r *Run) read(at view, typ engine.DType, shape []int) *graph.Tensor {
 func (r *Run) Step() (done bool, err error) {
 	if r.next < len(r.plan.steps) {
 		for _, c := range r.plan.steps[r.next] {
-			if err := r.call(c); err != nil {
+			if err := r.runCall(c); err != nil {
 				return false, err
 			}
 			r.done += c.seconds
@@ -162,11 +162,11 @@ func (r *Run) Share() float64 {
 	return min(r.done/r.plan.Seconds, 1-1e-9)
 }
 
-func (r *Run) call(c *call) error {
+func (r *Run) runCall(c *call) error {
 	t := r.tensors[c]
 	switch kind := c.kind.(type) {
 	case *hosted:
-		return r.eval(c, kind)
+		return r.evalOnHost(c, kind)
 	case *mapped:
 		if !kind.input || r.imports == nil {
 			r.nets.Map(t[0], kind.program, t[1:]...)
@@ -193,8 +193,8 @@ func (r *Run) call(c *call) error {
 	return nil
 }
 
-// eval computes a node on the host.
-func (r *Run) eval(c *call, h *hosted) error {
+// evalOnHost computes a node on the host.
+func (r *Run) evalOnHost(c *call, h *hosted) error {
 	node := h.op.Kind.(*lower.Host).Node
 	if err := r.backend.Sync(); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (r *Run) eval(c *call, h *hosted) error {
 		case !slices.Equal(out[i].Shape, v.Shape):
 			return fmt.Errorf("node %q (%s): output %q is %v, not %v", node.Name, node.Op, v.Name, out[i], v.Shape)
 		default:
-			r.write(h.out[i], out[i])
+			r.writeTensor(h.out[i], out[i])
 		}
 	}
 	for _, v := range r.plan.drops[c] {
@@ -265,7 +265,7 @@ func (r *Run) ReadOutput(i int, dst []byte) error {
 	case at.at == nil:
 		copy(dst, r.onHost(v).Data)
 	case typ == engine.FP32:
-		from := r.tensor(at)
+		from := r.tensorOf(at)
 		r.backend.Read(dst, from.Buf, from.Off)
 	default:
 		copy(dst, r.read(at, typ, v.Shape).Data)

@@ -13,8 +13,8 @@ type storage struct {
 	into        *storage // whose memory it has; nil: its own
 }
 
-// root is the storage whose memory s has.
-func (s *storage) root() *storage {
+// rootStorage is the storage whose memory s has.
+func (s *storage) rootStorage() *storage {
 	for s.into != nil {
 		s = s.into
 	}
@@ -28,8 +28,8 @@ type view struct {
 	shape, stride []int
 }
 
-// dense are the strides of a tensor that lies in memory by order: dimensions, the last one innermost.
-func dense(shape, order []int) []int {
+// denseStrides are the strides of a tensor that lies in memory by order: dimensions, the last one innermost.
+func denseStrides(shape, order []int) []int {
 	stride, step := make([]int, len(shape)), 1
 	for _, d := range slices.Backward(order) {
 		stride[d] = step
@@ -38,10 +38,10 @@ func dense(shape, order []int) []int {
 	return stride
 }
 
-func rowMajor(shape []int) []int { return dense(shape, through(len(shape))) }
+func rowMajor(shape []int) []int { return denseStrides(shape, numbersBelow(len(shape))) }
 
-// through is 0, 1, ... below n.
-func through(n int) []int {
+// numbersBelow is 0, 1, ... below n.
+func numbersBelow(n int) []int {
 	list := make([]int, n)
 	for i := range list {
 		list[i] = i
@@ -51,15 +51,15 @@ func through(n int) []int {
 
 // orderOf is the order of dimensions by their strides.
 func orderOf(stride []int) []int {
-	order := through(len(stride))
+	order := numbersBelow(len(stride))
 	slices.SortStableFunc(order, func(a, b int) int { return magnitude(stride[b]) - magnitude(stride[a]) })
 	return order
 }
 
 func magnitude(n int) int { return max(n, -n) }
 
-// restrided is how elements of a shape and strides lie in another shape; ok is false if no strides tell it.
-func restrided(shape, stride, to []int) (strides []int, ok bool) {
+// reshapeStrides is how elements of a shape and strides lie in another shape; ok is false if no strides tell it.
+func reshapeStrides(shape, stride, to []int) (strides []int, ok bool) {
 	var from, by []int // without dimensions of 1
 	for i, n := range shape {
 		if n != 1 {
@@ -114,8 +114,8 @@ func restrided(shape, stride, to []int) (strides []int, ok bool) {
 	return strides, true
 }
 
-// refined is a shape whose dimensions make those of both by being put together; ok is false if there is none.
-func refined(a, b []int) (fine []int, ok bool) {
+// refineShapes is a shape whose dimensions make those of both by being put together; ok is false if there is none.
+func refineShapes(a, b []int) (fine []int, ok bool) {
 	a, b = slices.Clone(a), slices.Clone(b)
 	for len(a) > 0 && len(b) > 0 {
 		switch x, y := a[0], b[0]; {
@@ -141,7 +141,7 @@ func refined(a, b []int) (fine []int, ok bool) {
 }
 
 func (v view) reshape(shape []int) (view, bool) {
-	stride, ok := restrided(v.shape, v.stride, shape)
+	stride, ok := reshapeStrides(v.shape, v.stride, shape)
 	return view{v.at, v.off, shape, stride}, ok
 }
 
@@ -170,8 +170,8 @@ func (v view) slice(start, step, shape []int) view {
 	return p
 }
 
-// part is [from, to) along a dimension.
-func (v view) part(d, from, to int) view {
+// partAlong is [from, to) along a dimension.
+func (v view) partAlong(d, from, to int) view {
 	v.off += from * v.stride[d]
 	v.shape = slices.Clone(v.shape)
 	v.shape[d] = to - from
@@ -189,8 +189,8 @@ func (v view) expand(shape []int) view {
 	return e
 }
 
-// same says whether two views of one shape are of the same elements.
-func (v view) same(w view) bool {
+// isSame says whether two views of one shape are of the same elements.
+func (v view) isSame(w view) bool {
 	if v.at != w.at || v.off != w.off {
 		return false
 	}
@@ -228,7 +228,7 @@ func (v view) isImage() bool {
 	return true
 }
 
-func (v view) elements() int {
+func (v view) elementCount() int {
 	n := 1
 	for _, d := range v.shape {
 		n *= d
@@ -236,9 +236,9 @@ func (v view) elements() int {
 	return n
 }
 
-// folded are views of one shape, without dimensions of 1, from the outermost of the first one inwards, and as few as they can be.
-func folded(views []view) []view {
-	order := through(len(views[0].shape))
+// foldViews are views of one shape, without dimensions of 1, from the outermost of the first one inwards, and as few as they can be.
+func foldViews(views []view) []view {
+	order := numbersBelow(len(views[0].shape))
 	order = slices.DeleteFunc(order, func(d int) bool { return views[0].shape[d] == 1 })
 	slices.SortStableFunc(order, func(a, b int) int {
 		return magnitude(views[0].stride[b]) - magnitude(views[0].stride[a])

@@ -39,8 +39,8 @@ type weights struct {
 	at   map[string]int
 }
 
-// weight is the place of w among the weights.
-func (ws *weights) weight(w Weight) int {
+// weightIndex is the place of w among the weights.
+func (ws *weights) weightIndex(w Weight) int {
 	var key strings.Builder
 	key.WriteString(w.Kind)
 	for _, v := range w.Constants {
@@ -55,9 +55,9 @@ func (ws *weights) weight(w Weight) int {
 	return i
 }
 
-// raw is a constant as it is, in float32.
-func (ws *weights) raw(v *lower.Value) int {
-	return ws.weight(Weight{
+// rawIndex is a constant as it is, in float32.
+func (ws *weights) rawIndex(v *lower.Value) int {
+	return ws.weightIndex(Weight{
 		Kind: "float32", Constants: []*graph.Value{graph.NewConst(v.Name, v.Const)}, Bytes: 4 * int64(v.Const.Len()), make: makeRaw,
 	})
 }
@@ -89,8 +89,8 @@ func fromDevice(t engine.DType, shape []int, data []byte) *graph.Tensor {
 	return graph.FromFloats(t, shape, floats.Floats())
 }
 
-// filter is a convolution's weights, its scale and shift folded into them.
-func (ws *weights) filter(f *lower.Filter) int {
+// filterIndex is a convolution's weights, its scale and shift folded into them.
+func (ws *weights) filterIndex(f *lower.Filter) int {
 	p := packing{spec: f.Spec, transposed: f.Transposed}
 	constants, bias := []*graph.Value{f.Weight}, f.Bias
 	if slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }) {
@@ -99,17 +99,17 @@ func (ws *weights) filter(f *lower.Filter) int {
 		constants = append(constants, graph.NewConst(f.Weight.Name+" scale", scale))
 	}
 	if f.Shift != nil {
-		bias = shifted(f)
+		bias = shiftedBias(f)
 	}
 	if p.biased = bias != nil; p.biased {
 		constants = append(constants, bias)
 	}
 	bytes := 4 * int64(f.Spec.Out) * int64(f.Spec.Taps()+1)
-	return ws.weight(Weight{Kind: p.String(), Constants: constants, Bytes: bytes, make: p.make})
+	return ws.weightIndex(Weight{Kind: p.String(), Constants: constants, Bytes: bytes, make: p.makeFilter})
 }
 
-// shifted is the bias with scale and shift.
-func shifted(f *lower.Filter) *graph.Value {
+// shiftedBias is the bias with scale and shift.
+func shiftedBias(f *lower.Filter) *graph.Value {
 	bias := slices.Clone(f.Shift)
 	if f.Bias != nil {
 		for i, b := range f.Bias.Const.Floats() {
@@ -140,10 +140,10 @@ func (p packing) String() string {
 	return kind
 }
 
-func (p packing) make(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
+func (p packing) makeFilter(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
 	weight := kernels.HostTensor{Name: "weight", Rows: p.spec.Out, Cols: p.spec.Taps(), Data: toDevice(constants[0])}
 	if p.transposed || p.scaled {
-		weight.Data = p.rows(constants)
+		weight.Data = p.filterRows(constants)
 	}
 	var bias kernels.HostTensor
 	if p.biased {
@@ -156,8 +156,8 @@ func (p packing) make(b kernels.Networks, constants []*graph.Tensor) (kernels.He
 	return f, nil
 }
 
-// rows are the weights of each output, scaled.
-func (p packing) rows(constants []*graph.Tensor) []byte {
+// filterRows are the weights of each output, scaled.
+func (p packing) filterRows(constants []*graph.Tensor) []byte {
 	given, taps := constants[0].Floats(), p.spec.Taps()
 	rows := make([]float64, len(given))
 	scale := slices.Repeat([]float64{1}, p.spec.Out)
@@ -168,7 +168,7 @@ func (p packing) rows(constants []*graph.Tensor) []byte {
 		for i := range taps {
 			at := o*taps + i
 			if p.transposed {
-				at = p.untransposed(o, i)
+				at = p.untransposedTap(o, i)
 			}
 			rows[o*taps+i] = given[at] * scale[o]
 		}
@@ -176,8 +176,8 @@ func (p packing) rows(constants []*graph.Tensor) []byte {
 	return graph.FromFloats(engine.FP32, []int{len(rows)}, rows).Data
 }
 
-// untransposed is where tap i of output o is in the weights of the convolution whose gradient this is.
-func (p packing) untransposed(o, i int) int {
+// untransposedTap is where tap i of output o is in the weights of the convolution whose gradient this is.
+func (p packing) untransposedTap(o, i int) int {
 	in, out := p.spec.In/p.spec.Groups, p.spec.Out/p.spec.Groups
 	kernel := p.spec.Taps() / in
 	group, channel, tap := o/out, i/kernel, i%kernel

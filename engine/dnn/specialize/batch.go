@@ -18,21 +18,21 @@ type batcher struct {
 	axis   map[*graph.Value]int   // of values that depend on frames
 }
 
-// batch changes g, in which all shapes are known, so that the inputs named have so many frames, and computes
+// batchGraph changes g, in which all shapes are known, so that the inputs named have so many frames, and computes
 // the same of each. It is an error if that cannot be proven.
-func batch(g *graph.Graph, inputs map[string]bool, frames int) error {
+func batchGraph(g *graph.Graph, inputs map[string]bool, frames int) error {
 	b := &batcher{graph: g, build: newBuilder(g), frames: frames, one: map[*graph.Value][]int{}, axis: map[*graph.Value]int{}}
 	for _, v := range g.Inputs {
 		b.one[v] = slices.Clone(v.Shape)
 		if inputs[v.Name] {
 			b.axis[v] = 0
-			v.Set(v.Type, b.shape(v))
+			v.Set(v.Type, b.batchedShape(v))
 		}
 	}
 	nodes := g.Nodes
 	g.Nodes = nil
 	for _, n := range nodes {
-		if err := b.node(n); err != nil {
+		if err := b.batchNode(n); err != nil {
 			return fmt.Errorf("the graph is for 1 frame, and cannot be changed to %d: %w", frames, err)
 		}
 	}
@@ -44,8 +44,8 @@ func batch(g *graph.Graph, inputs map[string]bool, frames int) error {
 	return nil
 }
 
-// shape is that of a value for all frames.
-func (b *batcher) shape(v *graph.Value) []int {
+// batchedShape is that of a value for all frames.
+func (b *batcher) batchedShape(v *graph.Value) []int {
 	shape := slices.Clone(b.one[v])
 	if axis, ok := b.axis[v]; ok {
 		shape[axis] *= b.frames
@@ -53,8 +53,8 @@ func (b *batcher) shape(v *graph.Value) []int {
 	return shape
 }
 
-// node adds a node to the graph, changed where it depends on frames.
-func (b *batcher) node(n *graph.Node) error {
+// batchNode adds a node to the graph, changed where it depends on frames.
+func (b *batcher) batchNode(n *graph.Node) error {
 	depends := false
 	for _, v := range n.Reads() {
 		if b.one[v] == nil {
@@ -74,7 +74,7 @@ func (b *batcher) node(n *graph.Node) error {
 		if !known {
 			return fmt.Errorf("%v: the shapes of its outputs depend on the frame's content", n)
 		}
-		if err := b.change(n); err != nil {
+		if err := b.applyRule(n); err != nil {
 			return err
 		}
 	}
@@ -82,8 +82,8 @@ func (b *batcher) node(n *graph.Node) error {
 	return nil
 }
 
-// change applies the operation's rule, and holds what it says against inference.
-func (b *batcher) change(n *graph.Node) error {
+// applyRule applies the operation's rule, and holds what it says against inference.
+func (b *batcher) applyRule(n *graph.Node) error {
 	rule := batchRules[n.Op]
 	if rule == nil {
 		return fmt.Errorf("%v: it is not known to compute each frame alone", n)
@@ -92,7 +92,7 @@ func (b *batcher) change(n *graph.Node) error {
 	if err != nil {
 		return fmt.Errorf("%v: %w", n, err)
 	}
-	if err := infer(n); err != nil {
+	if err := inferNode(n); err != nil {
 		return err
 	}
 	for i, v := range n.Out {
@@ -100,15 +100,15 @@ func (b *batcher) change(n *graph.Node) error {
 			continue
 		}
 		b.axis[v] = axes[min(i, len(axes)-1)]
-		if want := b.shape(v); !slices.Equal(v.Shape, want) {
+		if want := b.batchedShape(v); !slices.Equal(v.Shape, want) {
 			return fmt.Errorf("%v: its output %d would have the shape %v, and not %v", n, i, v.Shape, want)
 		}
 	}
 	return b.build.Err()
 }
 
-// of says along which axis the frames are of input i of a node; ok is false if it does not depend on them.
-func (b *batcher) of(n *graph.Node, i int) (axis int, ok bool) {
+// frameAxis says along which axis the frames are of input i of a node; ok is false if it does not depend on them.
+func (b *batcher) frameAxis(n *graph.Node, i int) (axis int, ok bool) {
 	axis, ok = b.axis[n.Input(i)]
 	return axis, ok
 }
@@ -116,15 +116,15 @@ func (b *batcher) of(n *graph.Node, i int) (axis int, ok bool) {
 // onlyFirst is the axis of frames of input 0. It is an error if another input depends on frames.
 func (b *batcher) onlyFirst(n *graph.Node) (int, error) {
 	for i := range n.In {
-		if _, ok := b.of(n, i); ok && i > 0 {
+		if _, ok := b.frameAxis(n, i); ok && i > 0 {
 			return 0, fmt.Errorf("its input %d depends on the frame", i)
 		}
 	}
 	return b.axis[n.In[0]], nil
 }
 
-// repeated is a value that does not depend on frames as one that has it for each of them.
-func (b *batcher) repeated(v *graph.Value, axis int) (*graph.Value, error) {
+// repeatFrames is a value that does not depend on frames as one that has it for each of them.
+func (b *batcher) repeatFrames(v *graph.Value, axis int) (*graph.Value, error) {
 	times := make([]int64, len(b.one[v]))
 	for i := range times {
 		times[i] = 1
@@ -140,11 +140,11 @@ func (b *batcher) repeated(v *graph.Value, axis int) (*graph.Value, error) {
 	}
 	n := out.From
 	b.graph.Nodes = b.graph.Nodes[:len(b.graph.Nodes)-1]
-	op, err := lookup(n)
+	op, err := lookupOp(n)
 	if err != nil {
 		return nil, err
 	}
-	t, err := evaluated(op, n)
+	t, err := evalNode(op, n)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,8 @@ func (b *batcher) repeated(v *graph.Value, axis int) (*graph.Value, error) {
 	return out, nil
 }
 
-// integers are the elements of a constant input; ok is false if it is none, or not given.
-func integers(n *graph.Node, i int) (list []int64, ok bool) {
+// constantIntegers are the elements of a constant input; ok is false if it is none, or not given.
+func constantIntegers(n *graph.Node, i int) (list []int64, ok bool) {
 	if v := n.Input(i); v != nil && v.Const != nil {
 		return v.Const.Ints(), true
 	}
@@ -166,8 +166,8 @@ func (b *batcher) setIntegers(n *graph.Node, i int, list []int64) {
 	n.In[i] = b.build.Const(n.In[i].Name, graph.FromInts(t, []int{len(list)}, list))
 }
 
-// place is a dimension's number that may be counted from the end.
-func place(axis int64, rank int) int {
+// dimensionIndex is a dimension's number that may be counted from the end.
+func dimensionIndex(axis int64, rank int) int {
 	if axis < 0 {
 		return int(axis) + rank
 	}

@@ -11,10 +11,10 @@ import (
 
 // Rules of operations that move elements.
 
-func concatenated(b *batcher, n *graph.Node) ([]int, error) {
+func batchConcat(b *batcher, n *graph.Node) ([]int, error) {
 	axis := -1
 	for i := range n.In {
-		if a, ok := b.of(n, i); ok {
+		if a, ok := b.frameAxis(n, i); ok {
 			if axis >= 0 && a != axis {
 				return nil, errors.New("it joins values whose frames are along different axes")
 			}
@@ -22,24 +22,24 @@ func concatenated(b *batcher, n *graph.Node) ([]int, error) {
 		}
 	}
 	for i, v := range n.In {
-		if _, ok := b.of(n, i); !ok {
-			whole, err := b.repeated(v, axis)
+		if _, ok := b.frameAxis(n, i); !ok {
+			whole, err := b.repeatFrames(v, axis)
 			if err != nil {
 				return nil, err
 			}
 			n.In[i] = whole
 		}
 	}
-	return []int{axis}, apart(axis, place(graph.Attr(n, "axis", int64(0)), len(b.one[n.Out[0]])))
+	return []int{axis}, checkApart(axis, dimensionIndex(graph.Attr(n, "axis", int64(0)), len(b.one[n.Out[0]])))
 }
 
-// expanded: the shape says 1, or the size of one frame, for the axis of frames.
-func expanded(b *batcher, n *graph.Node) ([]int, error) {
+// batchExpand: the shape says 1, or the size of one frame, for the axis of frames.
+func batchExpand(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
 	}
-	shape, ok := integers(n, 1)
+	shape, ok := constantIntegers(n, 1)
 	if !ok {
 		return nil, errors.New("its shape is not a constant")
 	}
@@ -55,22 +55,22 @@ func expanded(b *batcher, n *graph.Node) ([]int, error) {
 	return []int{axis}, nil
 }
 
-func tiled(b *batcher, n *graph.Node) ([]int, error) {
+func batchTile(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
 	}
-	if times, ok := integers(n, 1); !ok || times[axis] != 1 {
+	if times, ok := constantIntegers(n, 1); !ok || times[axis] != 1 {
 		return nil, errors.New("it repeats frames")
 	}
 	return []int{axis}, nil
 }
 
-func gathered(b *batcher, n *graph.Node) ([]int, error) {
+func batchGather(b *batcher, n *graph.Node) ([]int, error) {
 	rank, places := len(b.one[n.In[0]]), len(b.one[n.In[1]])
-	along := place(graph.Attr(n, "axis", int64(0)), rank)
-	axis, data := b.of(n, 0)
-	index, indices := b.of(n, 1)
+	along := dimensionIndex(graph.Attr(n, "axis", int64(0)), rank)
+	axis, data := b.frameAxis(n, 0)
+	index, indices := b.frameAxis(n, 1)
 	switch {
 	case data && indices:
 		return nil, errors.New("both its data and its indices depend on the frame")
@@ -79,27 +79,27 @@ func gathered(b *batcher, n *graph.Node) ([]int, error) {
 	case axis > along:
 		return []int{axis - 1 + places}, nil
 	}
-	return []int{axis}, apart(axis, along)
+	return []int{axis}, checkApart(axis, along)
 }
 
-func padded(b *batcher, n *graph.Node) ([]int, error) {
+func batchPad(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
 	}
-	pads, ok := integers(n, 1)
+	pads, ok := constantIntegers(n, 1)
 	if !ok {
 		return nil, errors.New("its pads are no constant")
 	}
 	rank := len(b.one[n.In[0]])
 	axes := allAxes(rank)
 	if n.Input(3) != nil {
-		if axes, ok = integers(n, 3); !ok {
+		if axes, ok = constantIntegers(n, 3); !ok {
 			return nil, errors.New("its axes are no constant")
 		}
 	}
 	for i, a := range axes {
-		if place(a, rank) == axis && (pads[i] != 0 || pads[i+len(axes)] != 0) {
+		if dimensionIndex(a, rank) == axis && (pads[i] != 0 || pads[i+len(axes)] != 0) {
 			return nil, errors.New("it pads the axis of frames")
 		}
 	}
@@ -115,7 +115,7 @@ func allAxes(rank int) []int64 {
 	return axes
 }
 
-func resized(b *batcher, n *graph.Node) ([]int, error) {
+func batchResize(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
@@ -124,42 +124,42 @@ func resized(b *batcher, n *graph.Node) ([]int, error) {
 		return nil, errors.New("its roi is not supported")
 	}
 	axes := graph.Attr(n, "axes", allAxes(len(b.one[n.In[0]])))
-	at := slices.IndexFunc(axes, func(a int64) bool { return place(a, len(b.one[n.In[0]])) == axis })
+	at := slices.IndexFunc(axes, func(a int64) bool { return dimensionIndex(a, len(b.one[n.In[0]])) == axis })
 	size := b.one[n.In[0]][axis]
 	if b.one[n.Out[0]][axis] != size {
 		return nil, errors.New("it resizes the axis of frames")
 	}
-	if sizes, ok := integers(n, 3); ok && at >= 0 {
+	if sizes, ok := constantIntegers(n, 3); ok && at >= 0 {
 		sizes[at] = int64(size * b.frames)
 		b.setIntegers(n, 3, sizes)
 	}
 	return []int{axis}, nil
 }
 
-// sliced: all of the axis of frames.
-func sliced(b *batcher, n *graph.Node) ([]int, error) {
+// batchSlice: all of the axis of frames.
+func batchSlice(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
 	}
 	axes := allAxes(len(b.one[n.Input(1)]))
-	if starts, ok := integers(n, 1); ok {
+	if starts, ok := constantIntegers(n, 1); ok {
 		axes = allAxes(len(starts))
 	}
 	if n.Input(3) != nil {
 		var ok bool
-		if axes, ok = integers(n, 3); !ok {
+		if axes, ok = constantIntegers(n, 3); !ok {
 			return nil, errors.New("its axes are no constant")
 		}
 	}
 	rank := len(b.one[n.In[0]])
-	at := slices.IndexFunc(axes, func(a int64) bool { return place(a, rank) == axis })
+	at := slices.IndexFunc(axes, func(a int64) bool { return dimensionIndex(a, rank) == axis })
 	if at < 0 {
 		return []int{axis}, nil
 	}
-	starts, ok1 := integers(n, 1)
-	ends, ok2 := integers(n, 2)
-	steps, given := integers(n, 4)
+	starts, ok1 := constantIntegers(n, 1)
+	ends, ok2 := constantIntegers(n, 2)
+	steps, given := constantIntegers(n, 4)
 	if !ok1 || !ok2 || starts[at] != 0 || ends[at] < int64(b.one[n.In[0]][axis]) || given && steps[at] != 1 {
 		return nil, errors.New("it takes a part of the frames")
 	}
@@ -171,7 +171,7 @@ func sliced(b *batcher, n *graph.Node) ([]int, error) {
 	return []int{axis}, nil
 }
 
-func transposed(b *batcher, n *graph.Node) ([]int, error) {
+func batchTranspose(b *batcher, n *graph.Node) ([]int, error) {
 	axis, rank := b.axis[n.In[0]], len(b.one[n.In[0]])
 	perm, ok := n.Attrs["perm"].([]int64)
 	if !ok {
@@ -180,9 +180,9 @@ func transposed(b *batcher, n *graph.Node) ([]int, error) {
 	return []int{slices.Index(perm, int64(axis))}, nil
 }
 
-// reshaped: the elements stay in their order. Frames are the outermost of a dimension that has as many elements
+// batchReshape: the elements stay in their order. Frames are the outermost of a dimension that has as many elements
 // ahead of it, of one frame, as there were before; of several, one that is 1 is meant for frames.
-func reshaped(b *batcher, n *graph.Node) ([]int, error) {
+func batchReshape(b *batcher, n *graph.Node) ([]int, error) {
 	was, now := b.one[n.In[0]], b.one[n.Out[0]]
 	axis := b.axis[n.In[0]]
 	ahead := graph.Elements(was[:axis])

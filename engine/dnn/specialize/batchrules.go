@@ -14,11 +14,11 @@ type batchRule func(b *batcher, n *graph.Node) ([]int, error)
 
 // batchRules are those of the operations that are known to compute each frame alone.
 var batchRules = map[string]batchRule{
-	"ArgMax": besideAxis, "ArgMin": besideAxis, "CumSum": alongInput, "Concat": concatenated, "Expand": expanded,
-	"Flatten": reshaped, "Gather": gathered, "Gemm": multipliedRows, "GRU": recurrent, "Hardmax": besideAxis, "LSTM": recurrent,
-	"LayerNormalization": aheadOfAxis, "LogSoftmax": besideAxis, "MatMul": multiplied, "Pad": padded, "RNN": recurrent,
-	"Reshape": reshaped, "Resize": resized, "Slice": sliced, "Softmax": besideAxis, "Split": besideAxis, "Squeeze": reshaped,
-	"Tile": tiled, "TopK": besideAxis, "Transpose": transposed, "Unsqueeze": reshaped,
+	"ArgMax": besideAxis, "ArgMin": besideAxis, "CumSum": alongInput, "Concat": batchConcat, "Expand": batchExpand,
+	"Flatten": batchReshape, "Gather": batchGather, "Gemm": multipliedRows, "GRU": batchRecurrent, "Hardmax": besideAxis, "LSTM": batchRecurrent,
+	"LayerNormalization": aheadOfAxis, "LogSoftmax": besideAxis, "MatMul": batchMatMul, "Pad": batchPad, "RNN": batchRecurrent,
+	"Reshape": batchReshape, "Resize": batchResize, "Slice": batchSlice, "Softmax": besideAxis, "Split": besideAxis, "Squeeze": batchReshape,
+	"Tile": batchTile, "TopK": besideAxis, "Transpose": batchTranspose, "Unsqueeze": batchReshape,
 }
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 		"Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu",
 		"Where", "Xor",
 	} {
-		batchRules[op] = elementwise
+		batchRules[op] = batchElementwise
 	}
 	for _, op := range []string{
 		"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool",
@@ -42,16 +42,16 @@ func init() {
 		"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
 		"ReduceSum", "ReduceSumSquare",
 	} {
-		batchRules[op] = reduced
+		batchRules[op] = batchReduce
 	}
 }
 
-// elementwise: inputs are broadcast to each other, so their axes are counted from the end.
-func elementwise(b *batcher, n *graph.Node) ([]int, error) {
+// batchElementwise: inputs are broadcast to each other, so their axes are counted from the end.
+func batchElementwise(b *batcher, n *graph.Node) ([]int, error) {
 	rank := len(b.one[n.Out[0]])
 	axis := -1
 	for i, v := range n.In {
-		if a, ok := b.of(n, i); ok {
+		if a, ok := b.frameAxis(n, i); ok {
 			if a += rank - len(b.one[v]); axis >= 0 && axis != a {
 				return nil, errors.New("it joins values whose frames are along different axes")
 			} else {
@@ -65,14 +65,14 @@ func elementwise(b *batcher, n *graph.Node) ([]int, error) {
 		}
 		own := axis - rank + len(b.one[v]) // where that axis is in this input
 		if own < 0 || b.one[v][own] == 1 && b.one[n.Out[0]][axis] > 1 {
-			if _, ok := b.of(n, i); ok {
+			if _, ok := b.frameAxis(n, i); ok {
 				return nil, errors.New("it repeats frames")
 			}
 		}
-		if _, ok := b.of(n, i); ok || own < 0 || b.one[v][own] == 1 {
+		if _, ok := b.frameAxis(n, i); ok || own < 0 || b.one[v][own] == 1 {
 			continue
 		}
-		whole, err := b.repeated(v, own)
+		whole, err := b.repeatFrames(v, own)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +97,8 @@ func eachImage(b *batcher, n *graph.Node) ([]int, error) {
 	return []int{0}, nil
 }
 
-// apart refuses an operation along the axis of frames.
-func apart(axis, along int) error {
+// checkApart refuses an operation along the axis of frames.
+func checkApart(axis, along int) error {
 	if axis == along {
 		return fmt.Errorf("it works along axis %d, which is that of frames", axis)
 	}
@@ -115,11 +115,11 @@ func besideAxis(b *batcher, n *graph.Node) ([]int, error) {
 	if slices.Contains([]string{"ArgMax", "ArgMin", "Split"}, n.Op) {
 		fallback = 0
 	}
-	along := place(graph.Attr(n, "axis", fallback), len(b.one[n.In[0]]))
+	along := dimensionIndex(graph.Attr(n, "axis", fallback), len(b.one[n.In[0]]))
 	if graph.Attr(n, "keepdims", int64(1)) == 0 && along < axis {
-		return []int{axis - 1}, apart(axis, along)
+		return []int{axis - 1}, checkApart(axis, along)
 	}
-	return []int{axis}, apart(axis, along)
+	return []int{axis}, checkApart(axis, along)
 }
 
 func alongInput(b *batcher, n *graph.Node) ([]int, error) {
@@ -127,28 +127,28 @@ func alongInput(b *batcher, n *graph.Node) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	along, ok := integers(n, 1)
+	along, ok := constantIntegers(n, 1)
 	if !ok || len(along) != 1 {
 		return nil, errors.New("its axis is not a constant")
 	}
-	return []int{axis}, apart(axis, place(along[0], len(b.one[n.In[0]])))
+	return []int{axis}, checkApart(axis, dimensionIndex(along[0], len(b.one[n.In[0]])))
 }
 
 // aheadOfAxis: the dimensions from an axis on are one.
 func aheadOfAxis(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
-	if err == nil && axis >= place(graph.Attr(n, "axis", int64(-1)), len(b.one[n.In[0]])) {
+	if err == nil && axis >= dimensionIndex(graph.Attr(n, "axis", int64(-1)), len(b.one[n.In[0]])) {
 		err = errors.New("it works along the axis of frames")
 	}
 	return []int{axis}, err
 }
 
-// multiplied: frames are along a dimension of matrices, along the rows of the first or the columns of the second.
-func multiplied(b *batcher, n *graph.Node) ([]int, error) {
+// batchMatMul: frames are along a dimension of matrices, along the rows of the first or the columns of the second.
+func batchMatMul(b *batcher, n *graph.Node) ([]int, error) {
 	rank := len(b.one[n.Out[0]])
 	axis := -1
 	for i, v := range n.In {
-		own, ok := b.of(n, i)
+		own, ok := b.frameAxis(n, i)
 		if !ok {
 			continue
 		}
@@ -166,10 +166,10 @@ func multiplied(b *batcher, n *graph.Node) ([]int, error) {
 	}
 	for i, v := range n.In {
 		own := axis - rank + len(b.one[v])
-		if _, ok := b.of(n, i); ok || own < 0 || b.one[v][own] == 1 {
+		if _, ok := b.frameAxis(n, i); ok || own < 0 || b.one[v][own] == 1 {
 			continue
 		}
-		whole, err := b.repeated(v, own)
+		whole, err := b.repeatFrames(v, own)
 		if err != nil {
 			return nil, err
 		}
@@ -187,27 +187,27 @@ func multipliedRows(b *batcher, n *graph.Node) ([]int, error) {
 		return nil, errors.New("it sums over the axis of frames")
 	}
 	if c := n.Input(2); c != nil && len(b.one[c]) == 2 && b.one[c][0] != 1 {
-		n.In[2], err = b.repeated(c, 0)
+		n.In[2], err = b.repeatFrames(c, 0)
 	}
 	return []int{0}, err
 }
 
-func reduced(b *batcher, n *graph.Node) ([]int, error) {
+func batchReduce(b *batcher, n *graph.Node) ([]int, error) {
 	axis, err := b.onlyFirst(n)
 	if err != nil {
 		return nil, err
 	}
 	rank := len(b.one[n.In[0]])
-	axes, ok := integers(n, 1)
+	axes, ok := constantIntegers(n, 1)
 	if !ok || len(axes) == 0 {
 		axes = allAxes(rank)
 	}
 	before := 0
 	for _, a := range axes {
-		if err := apart(axis, place(a, rank)); err != nil {
+		if err := checkApart(axis, dimensionIndex(a, rank)); err != nil {
 			return nil, err
 		}
-		if place(a, rank) < axis {
+		if dimensionIndex(a, rank) < axis {
 			before++
 		}
 	}
@@ -217,19 +217,19 @@ func reduced(b *batcher, n *graph.Node) ([]int, error) {
 	return []int{axis - before}, nil
 }
 
-// recurrent: the batch is dimension 1 of the input and of states.
-func recurrent(b *batcher, n *graph.Node) ([]int, error) {
-	if axis, ok := b.of(n, 0); !ok || axis != 1 || n.Input(4) != nil || graph.Attr(n, "layout", int64(0)) != 0 {
+// batchRecurrent: the batch is dimension 1 of the input and of states.
+func batchRecurrent(b *batcher, n *graph.Node) ([]int, error) {
+	if axis, ok := b.frameAxis(n, 0); !ok || axis != 1 || n.Input(4) != nil || graph.Attr(n, "layout", int64(0)) != 0 {
 		return nil, errors.New("the frames are not its batch")
 	}
 	for i := 1; i < len(n.In); i++ {
-		axis, ok := b.of(n, i)
+		axis, ok := b.frameAxis(n, i)
 		state := i == 5 || i == 6
 		switch {
 		case ok && (!state || axis != 1):
 			return nil, fmt.Errorf("its input %d depends on the frame", i)
 		case !ok && state && n.In[i] != nil:
-			whole, err := b.repeated(n.In[i], 1)
+			whole, err := b.repeatFrames(n.In[i], 1)
 			if err != nil {
 				return nil, err
 			}

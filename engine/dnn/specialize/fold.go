@@ -25,8 +25,8 @@ type folder struct {
 	failed *graph.Node // that the last error is of; it may be in a branch that was taken
 }
 
-// fold is a copy of g, with inputs of these shapes by name, in which all is known and computed that can be.
-func fold(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
+// foldGraph is a copy of g, with inputs of these shapes by name, in which all is known and computed that can be.
+func foldGraph(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 	g, _ = g.Clone()
 	for _, v := range g.Inputs {
 		if shape, ok := shapes[v.Name]; ok {
@@ -34,7 +34,7 @@ func fold(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 		}
 	}
 	f := &folder{build: newBuilder(g), room: maxFolded + timesThere*constantBytes(g, map[*graph.Value]bool{}), alias: map[*graph.Value]*graph.Value{}}
-	if err := f.graph(g); err != nil {
+	if err := f.foldNodes(g); err != nil {
 		return nil, err
 	}
 	f.build.In(g).SetOutputs(f.actualAll(g.Outputs))
@@ -58,17 +58,17 @@ func constantBytes(g *graph.Graph, seen map[*graph.Value]bool) (bytes int) {
 	return bytes
 }
 
-func newBuilder(g *graph.Graph) *graph.Builder { return graph.NewBuilder(g, infer) }
+func newBuilder(g *graph.Graph) *graph.Builder { return graph.NewBuilder(g, inferNode) }
 
-func infer(n *graph.Node) error {
-	op, err := lookup(n)
+func inferNode(n *graph.Node) error {
+	op, err := lookupOp(n)
 	if err != nil {
 		return err
 	}
 	return op.Infer(n)
 }
 
-func lookup(n *graph.Node) (*ops.Op, error) {
+func lookupOp(n *graph.Node) (*ops.Op, error) {
 	op, ok := ops.Lookup(n.Op)
 	if !ok {
 		return nil, fmt.Errorf("%v: the operation is not supported", n)
@@ -76,25 +76,25 @@ func lookup(n *graph.Node) (*ops.Op, error) {
 	return op, nil
 }
 
-// graph folds the nodes of g in their order.
-func (f *folder) graph(g *graph.Graph) error {
+// foldNodes folds the nodes of g in their order.
+func (f *folder) foldNodes(g *graph.Graph) error {
 	nodes := g.Nodes
 	g.Nodes = nil
 	for _, n := range nodes {
-		if err := f.node(g, n); err != nil {
+		if err := f.foldNode(g, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// branch folds what a node may compute. One that cannot be computed of these shapes is cut off behind the node that
+// foldBranch folds what a node may compute. One that cannot be computed of these shapes is cut off behind the node that
 // cannot, which is an error only where the branch is taken, or all others are such, too.
-func (f *folder) branch(g *graph.Graph) {
+func (f *folder) foldBranch(g *graph.Graph) {
 	nodes := g.Nodes
 	g.Nodes = nil
 	for _, n := range nodes {
-		if err := f.node(g, n); err != nil {
+		if err := f.foldNode(g, n); err != nil {
 			n = f.failed
 			g.Nodes = append(g.Nodes, n)
 			first := n.Out[slices.IndexFunc(n.Out, func(v *graph.Value) bool { return v != nil })]
@@ -105,27 +105,27 @@ func (f *folder) branch(g *graph.Graph) {
 	g.Outputs = f.actualAll(g.Outputs)
 }
 
-// node adds n, or what is left of it, to g.
-func (f *folder) node(g *graph.Graph, n *graph.Node) error {
+// foldNode adds n, or what is left of it, to g.
+func (f *folder) foldNode(g *graph.Graph, n *graph.Node) error {
 	n.In = f.actualAll(n.In)
-	if branch := taken(n); branch != nil {
-		return f.inline(g, n, branch)
+	if branch := takenBranch(n); branch != nil {
+		return f.inlineBranch(g, n, branch)
 	}
 	for _, sub := range n.Subgraphs() {
-		f.branch(sub)
+		f.foldBranch(sub)
 	}
 	f.failed = n
-	op, err := lookup(n)
+	op, err := lookupOp(n)
 	if err != nil {
 		return err
 	}
 	if err := op.Infer(n); err != nil {
 		return err
 	}
-	if f.foldable(n) {
-		return f.compute(op, n)
+	if f.isFoldable(n) {
+		return f.computeConstants(op, n)
 	}
-	if same := unchanged(n); same != nil {
+	if same := unchangedInput(n); same != nil {
 		f.alias[n.Out[0]] = same
 		return nil
 	}
@@ -136,8 +136,8 @@ func (f *folder) node(g *graph.Graph, n *graph.Node) error {
 	return nil
 }
 
-// actual is the value that v is another name of, or v.
-func (f *folder) actual(v *graph.Value) *graph.Value {
+// actualValue is the value that v is another name of, or v.
+func (f *folder) actualValue(v *graph.Value) *graph.Value {
 	if other, ok := f.alias[v]; ok {
 		return other
 	}
@@ -147,13 +147,13 @@ func (f *folder) actual(v *graph.Value) *graph.Value {
 func (f *folder) actualAll(values []*graph.Value) []*graph.Value {
 	out := make([]*graph.Value, len(values))
 	for i, v := range values {
-		out[i] = f.actual(v)
+		out[i] = f.actualValue(v)
 	}
 	return out
 }
 
-// taken is the branch that an If of a constant condition takes; nil of other nodes.
-func taken(n *graph.Node) *graph.Graph {
+// takenBranch is the branch that an If of a constant condition takes; nil of other nodes.
+func takenBranch(n *graph.Node) *graph.Graph {
 	condition := n.Input(0)
 	if n.Op != "If" || condition == nil || condition.Const == nil || condition.Const.Len() != 1 {
 		return nil
@@ -169,22 +169,22 @@ func taken(n *graph.Node) *graph.Graph {
 	return branch
 }
 
-func (f *folder) inline(g *graph.Graph, n *graph.Node, branch *graph.Graph) error {
+func (f *folder) inlineBranch(g *graph.Graph, n *graph.Node, branch *graph.Graph) error {
 	for _, inner := range branch.Nodes {
-		if err := f.node(g, inner); err != nil {
+		if err := f.foldNode(g, inner); err != nil {
 			return err
 		}
 	}
 	for i, v := range n.Out {
 		if v != nil {
-			f.alias[v] = f.actual(branch.Outputs[i])
+			f.alias[v] = f.actualValue(branch.Outputs[i])
 		}
 	}
 	return nil
 }
 
-// foldable says whether all is there to compute a node, and there is room for what it computes. Room is taken.
-func (f *folder) foldable(n *graph.Node) bool {
+// isFoldable says whether all is there to compute a node, and there is room for what it computes. Room is taken.
+func (f *folder) isFoldable(n *graph.Node) bool {
 	if len(n.Subgraphs()) > 0 {
 		return false
 	}
@@ -213,9 +213,9 @@ func (f *folder) foldable(n *graph.Node) bool {
 // onlyShape says of an operation that it reads no elements.
 func onlyShape(n *graph.Node) bool { return n.Op == "Shape" || n.Op == "Size" }
 
-// compute makes constants of a node's outputs.
-func (f *folder) compute(op *ops.Op, n *graph.Node) error {
-	out, err := evaluated(op, n)
+// computeConstants makes constants of a node's outputs.
+func (f *folder) computeConstants(op *ops.Op, n *graph.Node) error {
+	out, err := evalNode(op, n)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (f *folder) compute(op *ops.Op, n *graph.Node) error {
 // views are operations whose output has the elements of their first input in the same order.
 var views = []string{"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
-func evaluated(op *ops.Op, n *graph.Node) ([]*graph.Tensor, error) {
+func evalNode(op *ops.Op, n *graph.Node) ([]*graph.Tensor, error) {
 	if slices.Contains(views, n.Op) && n.Out[0] != nil && n.Out[0].Known() {
 		return []*graph.Tensor{n.In[0].Const.Reshaped(n.Out[0].Shape...)}, nil
 	}
@@ -251,20 +251,20 @@ func evaluated(op *ops.Op, n *graph.Node) ([]*graph.Tensor, error) {
 // movers are operations that, if they change neither type nor shape, may change nothing.
 var movers = append([]string{"Cast", "Expand", "Pad", "Slice", "Tile", "Transpose"}, views...)
 
-// unchanged is the input that a node returns as it is, or nil.
-func unchanged(n *graph.Node) *graph.Value {
+// unchangedInput is the input that a node returns as it is, or nil.
+func unchangedInput(n *graph.Node) *graph.Value {
 	in, out := n.Input(0), n.Output(0)
 	if in == nil || out == nil || !out.Known() || in.Type != out.Type || !slices.Equal(in.Shape, out.Shape) {
 		return nil
 	}
-	if slices.Contains(movers, n.Op) && !permutes(n) {
+	if slices.Contains(movers, n.Op) && !mayPermute(n) {
 		return in
 	}
 	return nil
 }
 
-// permutes says of a node whose output has the shape of its input that it may still move elements.
-func permutes(n *graph.Node) bool {
+// mayPermute says of a node whose output has the shape of its input that it may still move elements.
+func mayPermute(n *graph.Node) bool {
 	switch n.Op {
 	case "Transpose":
 		perm, ok := n.Attrs["perm"].([]int64)

@@ -61,7 +61,7 @@ func again(t *testing.T, g *graph.Graph) {
 		for _, v := range n.Out {
 			before += v.String()
 		}
-		if err := infer(n); err != nil {
+		if err := inferNode(n); err != nil {
 			t.Errorf("%v\n%s", err, g)
 		}
 		after := n.String()

@@ -35,15 +35,15 @@ func Unknown(g *graph.Graph) []*graph.Node {
 func Run(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 	var out *graph.Graph
 	err := mapped.Guard(func() error {
-		plan, err := resolve(g, shapes)
+		plan, err := resolveShapes(g, shapes)
 		if err != nil {
 			return err
 		}
-		if out, err = fold(g, plan.shapes); err != nil {
+		if out, err = foldGraph(g, plan.shapes); err != nil {
 			return err
 		}
 		if plan.resized {
-			was, err := fold(g, nil)
+			was, err := foldGraph(g, nil)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func Run(g *graph.Graph, shapes map[string][]int) (*graph.Graph, error) {
 			}
 		}
 		if plan.frames > 1 {
-			return batch(out, plan.batched, plan.frames)
+			return batchGraph(out, plan.batched, plan.frames)
 		}
 		return nil
 	})
@@ -70,8 +70,8 @@ type wanted struct {
 	batched map[string]bool // inputs that have so many
 }
 
-// resolve checks the shapes that are asked for against the inputs.
-func resolve(g *graph.Graph, shapes map[string][]int) (*wanted, error) {
+// resolveShapes checks the shapes that are asked for against the inputs.
+func resolveShapes(g *graph.Graph, shapes map[string][]int) (*wanted, error) {
 	w := &wanted{shapes: map[string][]int{}, batched: map[string]bool{}}
 	inputs := map[string]bool{}
 	for _, v := range g.Inputs {

@@ -9,85 +9,85 @@ import (
 // Activations. Those that can do so read their result and not their argument: it is the one that later nodes
 // keep. At a kink the gradient is that of one of its sides.
 var (
-	Relu = unary(func(w writer, _, y, g *value) *value {
+	Relu = unaryGrad(func(w writer, _, y, g *value) *value {
 		zero := w.number(y, 0)
-		return w.choose(w.less(zero, y), g, zero)
+		return w.selectWhere(w.less(zero, y), g, zero)
 	})
-	LeakyRelu = unary(func(w writer, x, y, g *value) *value {
+	LeakyRelu = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha := graph.Attr(w.n, "alpha", 0.01)
-		return w.choose(w.negative(x, y, alpha), w.times(g, alpha), g)
+		return w.selectWhere(w.whereNegative(x, y, alpha), w.timesNumber(g, alpha), g)
 	})
-	ThresholdedRelu = unary(func(w writer, x, _, g *value) *value {
-		return w.choose(w.less(w.number(x, graph.Attr(w.n, "alpha", 1.0)), x), g, w.number(g, 0))
+	ThresholdedRelu = unaryGrad(func(w writer, x, _, g *value) *value {
+		return w.selectWhere(w.less(w.number(x, graph.Attr(w.n, "alpha", 1.0)), x), g, w.number(g, 0))
 	})
-	Elu = unary(func(w writer, x, y, g *value) *value {
+	Elu = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha := graph.Attr(w.n, "alpha", 1.0)
-		return w.choose(w.negative(x, y, alpha), w.mul(g, w.plus(y, alpha)), g)
+		return w.selectWhere(w.whereNegative(x, y, alpha), w.mul(g, w.addNumber(y, alpha)), g)
 	})
-	Celu = unary(func(w writer, x, y, g *value) *value {
+	Celu = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha := graph.Attr(w.n, "alpha", 1.0)
-		return w.choose(w.negative(x, y, alpha), w.mul(g, w.plus(w.times(y, 1/alpha), 1)), g)
+		return w.selectWhere(w.whereNegative(x, y, alpha), w.mul(g, w.addNumber(w.timesNumber(y, 1/alpha), 1)), g)
 	})
-	Selu = unary(func(w writer, x, y, g *value) *value {
+	Selu = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha, gamma := graph.Attr(w.n, "alpha", 1.6732632423543772), graph.Attr(w.n, "gamma", 1.0507009873554805)
-		return w.choose(w.negative(x, y, alpha*gamma), w.mul(g, w.plus(y, alpha*gamma)), w.times(g, gamma))
+		return w.selectWhere(w.whereNegative(x, y, alpha*gamma), w.mul(g, w.addNumber(y, alpha*gamma)), w.timesNumber(g, gamma))
 	})
-	Sigmoid = unary(func(w writer, _, y, g *value) *value {
-		return w.mul(w.mul(g, w.minus(1, y)), y)
+	Sigmoid = unaryGrad(func(w writer, _, y, g *value) *value {
+		return w.mul(w.mul(g, w.subtractFromNumber(1, y)), y)
 	})
-	HardSigmoid = unary(func(w writer, _, y, g *value) *value {
-		return w.within(y, 0, 1, w.times(g, graph.Attr(w.n, "alpha", 0.2)))
+	HardSigmoid = unaryGrad(func(w writer, _, y, g *value) *value {
+		return w.maskWithin(y, 0, 1, w.timesNumber(g, graph.Attr(w.n, "alpha", 0.2)))
 	})
-	HardSwish = unary(func(w writer, x, _, g *value) *value {
-		slope := w.mul(g, w.plus(w.times(x, 1./3), .5))
-		return w.choose(w.less(x, w.number(x, 3)), w.choose(w.less(w.number(x, -3), x), slope, w.number(g, 0)), g)
+	HardSwish = unaryGrad(func(w writer, x, _, g *value) *value {
+		slope := w.mul(g, w.addNumber(w.timesNumber(x, 1./3), .5))
+		return w.selectWhere(w.less(x, w.number(x, 3)), w.selectWhere(w.less(w.number(x, -3), x), slope, w.number(g, 0)), g)
 	})
-	Tanh = unary(func(w writer, _, y, g *value) *value {
-		return w.mul(g, w.minus(1, w.square(y)))
+	Tanh = unaryGrad(func(w writer, _, y, g *value) *value {
+		return w.mul(g, w.subtractFromNumber(1, w.square(y)))
 	})
-	Softplus = unary(func(w writer, x, _, g *value) *value {
-		return w.mul(g, w.apply("Sigmoid", x))
+	Softplus = unaryGrad(func(w writer, x, _, g *value) *value {
+		return w.mul(g, w.applyUnary("Sigmoid", x))
 	})
-	Softsign = unary(func(w writer, x, _, g *value) *value {
-		return w.div(g, w.square(w.plus(w.apply("Abs", x), 1)))
+	Softsign = unaryGrad(func(w writer, x, _, g *value) *value {
+		return w.div(g, w.square(w.addNumber(w.applyUnary("Abs", x), 1)))
 	})
-	Mish = unary(func(w writer, x, _, g *value) *value {
-		t := w.apply("Tanh", w.apply("Softplus", x))
-		slope := w.mul(w.minus(1, w.square(t)), w.apply("Sigmoid", x))
+	Mish = unaryGrad(func(w writer, x, _, g *value) *value {
+		t := w.applyUnary("Tanh", w.applyUnary("Softplus", x))
+		slope := w.mul(w.subtractFromNumber(1, w.square(t)), w.applyUnary("Sigmoid", x))
 		return w.mul(g, w.add(t, w.mul(x, slope)))
 	})
-	Gelu = unary(func(w writer, x, _, g *value) *value {
+	Gelu = unaryGrad(func(w writer, x, _, g *value) *value {
 		if graph.Attr(w.n, "approximate", "none") == "tanh" {
 			return w.mul(g, w.geluTanh(x))
 		}
 		// The normal distribution and x times its density.
-		phi := w.times(w.plus(w.apply("Erf", w.times(x, math.Sqrt2/2)), 1), .5)
-		density := w.times(w.apply("Exp", w.times(w.square(x), -.5)), 1/math.Sqrt(2*math.Pi))
+		phi := w.timesNumber(w.addNumber(w.applyUnary("Erf", w.timesNumber(x, math.Sqrt2/2)), 1), .5)
+		density := w.timesNumber(w.applyUnary("Exp", w.timesNumber(w.square(x), -.5)), 1/math.Sqrt(2*math.Pi))
 		return w.mul(g, w.add(phi, w.mul(x, density)))
 	})
-	Shrink = unary(func(w writer, x, _, g *value) *value {
-		return w.choose(w.less(w.number(x, graph.Attr(w.n, "lambd", 0.5)), w.apply("Abs", x)), g, w.number(g, 0))
+	Shrink = unaryGrad(func(w writer, x, _, g *value) *value {
+		return w.selectWhere(w.less(w.number(x, graph.Attr(w.n, "lambd", 0.5)), w.applyUnary("Abs", x)), g, w.number(g, 0))
 	})
 	// Swish is x times the sigmoid of alpha x.
-	Swish = unary(func(w writer, x, y, g *value) *value {
+	Swish = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha := graph.Attr(w.n, "alpha", 1.0)
-		s := w.apply("Sigmoid", w.times(x, alpha))
-		return w.mul(g, w.add(s, w.times(w.mul(y, w.minus(1, s)), alpha)))
+		s := w.applyUnary("Sigmoid", w.timesNumber(x, alpha))
+		return w.mul(g, w.add(s, w.timesNumber(w.mul(y, w.subtractFromNumber(1, s)), alpha)))
 	})
 )
 
-// negative says where x is, by y, which has x's sign if alpha is more than 0.
-func (w writer) negative(x, y *value, alpha float64) *value {
+// whereNegative says where x is, by y, which has x's sign if alpha is more than 0.
+func (w writer) whereNegative(x, y *value, alpha float64) *value {
 	if alpha > 0 {
 		x = y
 	}
 	return w.less(x, w.number(x, 0))
 }
 
-// within is g where low < y < high, and 0 elsewhere.
-func (w writer) within(y *value, low, high float64, g *value) *value {
+// maskWithin is g where low < y < high, and 0 elsewhere.
+func (w writer) maskWithin(y *value, low, high float64, g *value) *value {
 	zero := w.number(g, 0)
-	return w.choose(w.less(w.number(y, low), y), w.choose(w.less(y, w.number(y, high)), g, zero), zero)
+	return w.selectWhere(w.less(w.number(y, low), y), w.selectWhere(w.less(y, w.number(y, high)), g, zero), zero)
 }
 
 // geluTanh is the derivative of x/2 (1 + tanh(k (x + c x^3))).
@@ -95,9 +95,9 @@ func (w writer) geluTanh(x *value) *value {
 	const c = 0.044715
 	k := math.Sqrt(2 / math.Pi)
 	x2 := w.square(x)
-	t := w.apply("Tanh", w.mul(x, w.plus(w.times(x2, k*c), k)))
-	slope := w.mul(w.minus(1, w.square(t)), w.plus(w.times(x2, 3*k*c), k))
-	return w.times(w.add(w.plus(t, 1), w.mul(x, slope)), .5)
+	t := w.applyUnary("Tanh", w.mul(x, w.addNumber(w.timesNumber(x2, k*c), k)))
+	slope := w.mul(w.subtractFromNumber(1, w.square(t)), w.addNumber(w.timesNumber(x2, 3*k*c), k))
+	return w.timesNumber(w.add(w.addNumber(t, 1), w.mul(x, slope)), .5)
 }
 
 // PRelu gives gradients to its argument and its slope.
@@ -105,9 +105,9 @@ func PRelu(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, slope, g := writer{b, n}, n.In[0], n.In[1], out[0]
 	zero := w.number(x, 0)
 	negative := w.less(x, zero)
-	in := []*value{w.choose(negative, w.mul(g, slope), g), nil}
-	if w.wants(1) {
-		in[1] = w.sumTo(w.choose(negative, w.mul(g, x), zero), slope.Shape)
+	in := []*value{w.selectWhere(negative, w.mul(g, slope), g), nil}
+	if w.wantsGrad(1) {
+		in[1] = w.sumTo(w.selectWhere(negative, w.mul(g, x), zero), slope.Shape)
 	}
 	return in, nil
 }
@@ -119,16 +119,16 @@ func Clip(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	in := []*value{g, nil, nil}
 	if low := n.Input(1); low != nil {
 		above := w.less(low, y)
-		in[0] = w.choose(above, in[0], zero)
-		if w.wants(1) {
-			in[1] = w.sumTo(w.choose(above, zero, g), low.Shape)
+		in[0] = w.selectWhere(above, in[0], zero)
+		if w.wantsGrad(1) {
+			in[1] = w.sumTo(w.selectWhere(above, zero, g), low.Shape)
 		}
 	}
 	if high := n.Input(2); high != nil {
 		below := w.less(y, high)
-		in[0] = w.choose(below, in[0], zero)
-		if w.wants(2) {
-			in[2] = w.sumTo(w.choose(below, zero, g), high.Shape)
+		in[0] = w.selectWhere(below, in[0], zero)
+		if w.wantsGrad(2) {
+			in[2] = w.sumTo(w.selectWhere(below, zero, g), high.Shape)
 		}
 	}
 	// A bound may have a dimension of 1 that the argument lacks.
@@ -138,15 +138,15 @@ func Clip(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 
 // Softmax and LogSoftmax, along an axis.
 var (
-	Softmax = unary(func(w writer, _, y, g *value) *value {
+	Softmax = unaryGrad(func(w writer, _, y, g *value) *value {
 		return w.mul(y, w.sub(g, w.sumAlong(w.mul(g, y))))
 	})
-	LogSoftmax = unary(func(w writer, _, y, g *value) *value {
-		return w.sub(g, w.mul(w.apply("Exp", y), w.sumAlong(g)))
+	LogSoftmax = unaryGrad(func(w writer, _, y, g *value) *value {
+		return w.sub(g, w.mul(w.applyUnary("Exp", y), w.sumAlong(g)))
 	})
 )
 
 // sumAlong sums along the node's axis, the last by default.
 func (w writer) sumAlong(x *value) *value {
-	return w.reduce("ReduceSum", x, []int64{int64(axis(w.n, -1, len(x.Shape)))})
+	return w.reduceAxes("ReduceSum", x, []int64{int64(axisAttribute(w.n, -1, len(x.Shape)))})
 }

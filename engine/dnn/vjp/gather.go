@@ -11,26 +11,26 @@ import (
 // attribute "shape", zeros to which each slice of the gradient is added at its index along "axis".
 const GatherGrad = ".GatherGrad"
 
-// gathered is the gradient of what was gathered along a dimension.
-func (w writer) gathered(g, indices *value, along int, shape []int) *value {
-	return w.Op(GatherGrad, attrs{"axis": int64(along), "shape": widened(shape)}, g, indices)
+// gatherGrad is the gradient of what was gathered along a dimension.
+func (w writer) gatherGrad(g, indices *value, along int, shape []int) *value {
+	return w.Op(GatherGrad, attrs{"axis": int64(along), "shape": toInt64s(shape)}, g, indices)
 }
 
 // Gather adds what was read more than once. Indices that are a constant progression are a slice, and a
 // permutation is gathered back.
 func Gather(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x := writer{b, n}, n.In[0]
-	along := axis(n, 0, len(x.Shape))
+	along := axisAttribute(n, 0, len(x.Shape))
 	if c := n.In[1].Const; c != nil && c.Len() > 0 {
-		if d := w.regathered(x, out[0], along, c.Ints()); d != nil {
+		if d := w.constantGatherGrad(x, out[0], along, c.Ints()); d != nil {
 			return []*value{d, nil}, nil
 		}
 	}
-	return []*value{w.gathered(out[0], n.In[1], along, x.Shape), nil}, nil
+	return []*value{w.gatherGrad(out[0], n.In[1], along, x.Shape), nil}, nil
 }
 
-// regathered is the gradient for some constant indices, or nil.
-func (w writer) regathered(x, g *value, along int, indices []int64) *value {
+// constantGatherGrad is the gradient for some constant indices, or nil.
+func (w writer) constantGatherGrad(x, g *value, along int, indices []int64) *value {
 	size := int64(x.Shape[along])
 	flat := append([]int{}, x.Shape...)
 	flat[along] = len(indices)
@@ -61,19 +61,19 @@ func (w writer) regathered(x, g *value, along int, indices []int64) *value {
 		starts, steps := make([]int64, len(x.Shape)), ones(len(x.Shape))
 		starts[along], steps[along] = indices[0], step
 		var parts placed
-		parts.add(w.reshape(g, flat), starts, steps)
-		return parts.write(w, x.Shape)
+		parts.addPart(w.reshape(g, flat), starts, steps)
+		return parts.buildTensor(w, x.Shape)
 	case reached == size && len(indices) == int(size):
 		for i := range back {
 			back[i]--
 		}
-		return w.Op("Gather", attrs{"axis": int64(along)}, w.reshape(g, flat), w.vector(back...))
+		return w.Op("Gather", attrs{"axis": int64(along)}, w.reshape(g, flat), w.integerVector(back...))
 	}
 	return nil
 }
 
-// scattered is zeros of like's shape, to which elements are added at their indices along a dimension.
-func (w writer) scattered(like, indices, elements *value, along int) *value {
+// scatterToZeros is zeros of like's shape, to which elements are added at their indices along a dimension.
+func (w writer) scatterToZeros(like, indices, elements *value, along int) *value {
 	a := attrs{"axis": int64(along), "reduction": "add"}
 	return w.Op("ScatterElements", a, w.zeros(like), indices, elements)
 }
@@ -81,7 +81,7 @@ func (w writer) scattered(like, indices, elements *value, along int) *value {
 // GatherElements adds what was read more than once.
 func GatherElements(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x := writer{b, n}, n.In[0]
-	return []*value{w.scattered(x, n.In[1], out[0], axis(n, 0, len(x.Shape))), nil}, nil
+	return []*value{w.scatterToZeros(x, n.In[1], out[0], axisAttribute(n, 0, len(x.Shape))), nil}, nil
 }
 
 // GatherND adds what was read more than once.
@@ -117,16 +117,16 @@ func (w writer) withBatch(indices *graph.Tensor, batch int) *value {
 // ScatterElements takes from the gradient what was replaced or added.
 func ScatterElements(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	a := attrs{"axis": graph.Attr(n, "axis", int64(0))}
-	return scatter(writer{b, n}, out[0], "GatherElements", a)
+	return scatterGrad(writer{b, n}, out[0], "GatherElements", a)
 }
 
 // ScatterND takes from the gradient what was replaced or added.
 func ScatterND(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
-	return scatter(writer{b, n}, out[0], "GatherND", nil)
+	return scatterGrad(writer{b, n}, out[0], "GatherND", nil)
 }
 
-// scatter is of both. What was replaced is zeroed by the same scattering.
-func scatter(w writer, g *value, gather string, a attrs) ([]*value, error) {
+// scatterGrad is of both. What was replaced is zeroed by the same scattering.
+func scatterGrad(w writer, g *value, gather string, a attrs) ([]*value, error) {
 	in := []*value{g, nil, nil}
 	switch reduction := graph.Attr(w.n, "reduction", "none"); reduction {
 	case "add":
@@ -135,7 +135,7 @@ func scatter(w writer, g *value, gather string, a attrs) ([]*value, error) {
 	default:
 		return nil, fmt.Errorf("there is no gradient of it with reduction %q", reduction)
 	}
-	if w.wants(2) {
+	if w.wantsGrad(2) {
 		in[2] = w.Op(gather, a, g, w.n.In[1])
 	}
 	return in, nil
@@ -150,7 +150,7 @@ func TopK(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		v.From = n
 		n.Out = []*value{n.Out[0], v}
 	}
-	return []*value{w.scattered(x, n.Out[1], out[0], axis(n, -1, len(x.Shape))), nil}, nil
+	return []*value{w.scatterToZeros(x, n.Out[1], out[0], axisAttribute(n, -1, len(x.Shape))), nil}, nil
 }
 
 // MaxUnpool reads back from where it put the elements.

@@ -8,10 +8,10 @@ import (
 )
 
 // Reshape is of all that leave the elements in their order.
-var Reshape = unary(func(w writer, x, _, g *value) *value { return w.reshape(g, x.Shape) })
+var Reshape = unaryGrad(func(w writer, x, _, g *value) *value { return w.reshape(g, x.Shape) })
 
 // Transpose goes back.
-var Transpose = unary(func(w writer, x, _, g *value) *value {
+var Transpose = unaryGrad(func(w writer, x, _, g *value) *value {
 	rank := len(x.Shape)
 	back := make([]int64, rank)
 	for i := range back {
@@ -26,28 +26,28 @@ var Transpose = unary(func(w writer, x, _, g *value) *value {
 // Concat gives each input its part.
 func Concat(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, in, at := writer{b, n}, make([]*value, len(n.In)), 0
-	along := axis(n, 0, len(n.Out[0].Shape))
+	along := axisAttribute(n, 0, len(n.Out[0].Shape))
 	for i, x := range n.In {
-		if w.wants(i) {
-			in[i] = w.part(out[0], along, at, at+x.Shape[along])
+		if w.wantsGrad(i) {
+			in[i] = w.partAlong(out[0], along, at, at+x.Shape[along])
 		}
 		at += x.Shape[along]
 	}
 	return in, nil
 }
 
-// part is a slice of x along one dimension.
-func (w writer) part(x *value, along, from, to int) *value {
+// partAlong is a slice of x along one dimension.
+func (w writer) partAlong(x *value, along, from, to int) *value {
 	if from == 0 && to == x.Shape[along] {
 		return x
 	}
-	return w.Op("Slice", nil, x, w.vector(int64(from)), w.vector(int64(to)), w.vector(int64(along)))
+	return w.Op("Slice", nil, x, w.integerVector(int64(from)), w.integerVector(int64(to)), w.integerVector(int64(along)))
 }
 
 // Split joins the parts. What gets no gradient is zeros.
 func Split(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
-	along, at := axis(n, 0, len(x.Shape)), 0
+	along, at := axisAttribute(n, 0, len(x.Shape)), 0
 	var parts placed
 	for i, o := range n.Out {
 		if o == nil {
@@ -56,11 +56,11 @@ func Split(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		if out[i] != nil {
 			starts := make([]int64, len(x.Shape))
 			starts[along] = int64(at)
-			parts.add(out[i], starts, ones(len(x.Shape)))
+			parts.addPart(out[i], starts, ones(len(x.Shape)))
 		}
 		at += o.Shape[along]
 	}
-	in[0] = parts.write(w, x.Shape)
+	in[0] = parts.buildTensor(w, x.Shape)
 	return in, nil
 }
 
@@ -83,8 +83,8 @@ type placed struct {
 	starts, steps []int64
 }
 
-// add adds a tensor. One that itself consists of placed ones is taken apart.
-func (p *placed) add(g *value, starts, steps []int64) {
+// addPart adds a tensor. One that itself consists of placed ones is taken apart.
+func (p *placed) addPart(g *value, starts, steps []int64) {
 	if g.From == nil || g.From.Op != SliceGrad {
 		p.parts = append(p.parts, g)
 		p.starts, p.steps = append(p.starts, starts...), append(p.steps, steps...)
@@ -101,9 +101,9 @@ func (p *placed) add(g *value, starts, steps []int64) {
 	}
 }
 
-// write is the tensor of a shape that they make.
-func (p *placed) write(w writer, shape []int) *value {
-	return w.Op(SliceGrad, attrs{"shape": widened(shape), "starts": p.starts, "steps": p.steps}, p.parts...)
+// buildTensor is the tensor of a shape that they make.
+func (p *placed) buildTensor(w writer, shape []int) *value {
+	return w.Op(SliceGrad, attrs{"shape": toInt64s(shape), "starts": p.starts, "steps": p.steps}, p.parts...)
 }
 
 // Total is the sum of gradients that meet at a value. Those that are placed tensors become one node, since they
@@ -115,20 +115,20 @@ func Total(b *graph.Builder, gradients []*graph.Value) *graph.Value {
 	for _, g := range gradients {
 		switch {
 		case g.From != nil && g.From.Op == SliceGrad:
-			parts.add(g, make([]int64, len(g.Shape)), ones(len(g.Shape)))
+			parts.addPart(g, make([]int64, len(g.Shape)), ones(len(g.Shape)))
 			first = g
 			count++
 		case sum == nil:
 			sum = g
 		default:
-			sum = added(b, sum, g)
+			sum = addFactored(b, sum, g)
 		}
 	}
 	switch {
 	case count == 0:
 		return sum
 	case count > 1:
-		first = parts.write(writer{Builder: b}, first.Shape)
+		first = parts.buildTensor(writer{Builder: b}, first.Shape)
 	}
 	if sum == nil {
 		return first
@@ -136,9 +136,9 @@ func Total(b *graph.Builder, gradients []*graph.Value) *graph.Value {
 	return b.Op("Add", nil, sum, first)
 }
 
-// added is x + y. Of products with a factor in common, as are both gradients of x Sigmoid(x), it is the sum of the
+// addFactored is x + y. Of products with a factor in common, as are both gradients of x Sigmoid(x), it is the sum of the
 // other factors times that one.
-func added(b *graph.Builder, x, y *value) *value {
+func addFactored(b *graph.Builder, x, y *value) *value {
 	if x.From != nil && y.From != nil && x.From.Op == "Mul" && y.From.Op == "Mul" {
 		for i, factor := range x.From.In {
 			if k := slices.Index(y.From.In, factor); k >= 0 {
@@ -152,15 +152,15 @@ func added(b *graph.Builder, x, y *value) *value {
 // Slice puts the gradient back to where the slice was.
 func Slice(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
-	starts, err := w.integers(1)
+	starts, err := w.constantIntegers(1)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := w.integers(4, ones(len(starts))...)
+	steps, err := w.constantIntegers(4, ones(len(starts))...)
 	if err != nil {
 		return nil, err
 	}
-	axes, err := w.integers(3, dimensions(len(starts))...)
+	axes, err := w.constantIntegers(3, numbersBelow(len(starts))...)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func Slice(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		from[a], by[a] = firstOf(starts[i], steps[i], int64(x.Shape[a])), steps[i]
 	}
 	var parts placed
-	parts.add(out[0], from, by)
-	in[0] = parts.write(w, x.Shape)
+	parts.addPart(out[0], from, by)
+	in[0] = parts.buildTensor(w, x.Shape)
 	return in, nil
 }
 
@@ -195,42 +195,42 @@ const PadGrad = ".PadGrad"
 func Pad(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
 	if graph.Attr(n, "mode", "constant") != "constant" {
-		in[0] = w.undo(PadGrad, out[0])
+		in[0] = w.applyGradOp(PadGrad, out[0])
 		return in, nil
 	}
-	pads, err := w.integers(1)
+	pads, err := w.constantIntegers(1)
 	if err != nil {
 		return nil, err
 	}
-	axes, err := w.integers(3, dimensions(len(x.Shape))...)
+	axes, err := w.constantIntegers(3, numbersBelow(len(x.Shape))...)
 	if err != nil {
 		return nil, err
 	}
 	in[0] = out[0]
 	for i, a := range axes {
 		along := int(a+int64(len(x.Shape))) % len(x.Shape)
-		in[0] = w.unpad(in[0], along, int(pads[i]), int(pads[i+len(axes)]), x.Shape[along])
+		in[0] = w.unpadAlong(in[0], along, int(pads[i]), int(pads[i+len(axes)]), x.Shape[along])
 	}
 	return in, nil
 }
 
-// unpad cuts off what was padded along a dimension, and pads with zeros what was cut off.
-func (w writer) unpad(g *value, along, before, after, size int) *value {
+// unpadAlong cuts off what was padded along a dimension, and pads with zeros what was cut off.
+func (w writer) unpadAlong(g *value, along, before, after, size int) *value {
 	from := max(before, 0)
-	g = w.part(g, along, from, from+size+min(before, 0)+min(after, 0))
+	g = w.partAlong(g, along, from, from+size+min(before, 0)+min(after, 0))
 	if before >= 0 && after >= 0 {
 		return g
 	}
 	pads := make([]int64, 2*len(g.Shape))
 	pads[along], pads[along+len(g.Shape)] = int64(max(-before, 0)), int64(max(-after, 0))
-	return w.Op("Pad", nil, g, w.vector(pads...))
+	return w.Op("Pad", nil, g, w.integerVector(pads...))
 }
 
 // Expand sums over what was repeated.
-var Expand = unary(func(w writer, x, _, g *value) *value { return w.sumTo(g, x.Shape) })
+var Expand = unaryGrad(func(w writer, x, _, g *value) *value { return w.sumTo(g, x.Shape) })
 
 // Tile sums over what was repeated.
-var Tile = unary(func(w writer, x, y, g *value) *value {
+var Tile = unaryGrad(func(w writer, x, y, g *value) *value {
 	var split []int
 	var axes []int64
 	for i, d := range x.Shape {
@@ -240,21 +240,21 @@ var Tile = unary(func(w writer, x, y, g *value) *value {
 		}
 		split = append(split, y.Shape[i]/d, d)
 	}
-	return w.Op("ReduceSum", attrs{"keepdims": int64(0)}, w.reshape(g, split), w.vector(axes...))
+	return w.Op("ReduceSum", attrs{"keepdims": int64(0)}, w.reshape(g, split), w.integerVector(axes...))
 })
 
 // Trilu keeps the same triangle.
-var Trilu = unary(func(w writer, _, _, g *value) *value {
+var Trilu = unaryGrad(func(w writer, _, _, g *value) *value {
 	return w.Op("Trilu", attrs{"upper": graph.Attr(w.n, "upper", int64(1))}, g, w.n.Input(1))
 })
 
 // SpaceToDepth goes back.
-var SpaceToDepth = unary(func(w writer, _, _, g *value) *value {
+var SpaceToDepth = unaryGrad(func(w writer, _, _, g *value) *value {
 	return w.Op("DepthToSpace", attrs{"blocksize": w.n.Attrs["blocksize"]}, g)
 })
 
 // DepthToSpace goes back, in its other mode by parts.
-var DepthToSpace = unary(func(w writer, x, _, g *value) *value {
+var DepthToSpace = unaryGrad(func(w writer, x, _, g *value) *value {
 	if graph.Attr(w.n, "mode", "DCR") != "CRD" {
 		return w.Op("SpaceToDepth", attrs{"blocksize": w.n.Attrs["blocksize"]}, g)
 	}
@@ -264,11 +264,11 @@ var DepthToSpace = unary(func(w writer, x, _, g *value) *value {
 })
 
 // ReverseSequence turns round again.
-var ReverseSequence = unary(func(w writer, _, _, g *value) *value {
+var ReverseSequence = unaryGrad(func(w writer, _, _, g *value) *value {
 	return w.Op("ReverseSequence", w.n.Attrs, g, w.n.In[1])
 })
 
 // CenterCropPad pads what it cropped, and crops what it padded.
-var CenterCropPad = unary(func(w writer, x, _, g *value) *value {
-	return w.Op("CenterCropPad", nil, g, w.vector(widened(x.Shape)...))
+var CenterCropPad = unaryGrad(func(w writer, x, _, g *value) *value {
+	return w.Op("CenterCropPad", nil, g, w.integerVector(toInt64s(x.Shape)...))
 })

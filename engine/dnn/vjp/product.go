@@ -10,21 +10,21 @@ import (
 // MatMul multiplies by the other factor, transposed.
 func MatMul(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, y, in := writer{b, n}, n.In[0], n.In[1], make([]*value, 2)
-	xm, ym := matrix(x.Shape, 0), matrix(y.Shape, 1)
+	xm, ym := matrixShape(x.Shape, 0), matrixShape(y.Shape, 1)
 	g := w.reshape(out[0], productShape(out[0].Shape, len(x.Shape), len(y.Shape)))
-	if w.wants(0) {
-		d := w.Op("MatMul", nil, g, w.transposed(w.reshape(y, ym)))
+	if w.wantsGrad(0) {
+		d := w.Op("MatMul", nil, g, w.transposeMatrices(w.reshape(y, ym)))
 		in[0] = w.reshape(w.sumTo(d, xm), x.Shape)
 	}
-	if w.wants(1) {
-		d := w.Op("MatMul", nil, w.transposed(w.reshape(x, xm)), g)
+	if w.wantsGrad(1) {
+		d := w.Op("MatMul", nil, w.transposeMatrices(w.reshape(x, xm)), g)
 		in[1] = w.reshape(w.sumTo(d, ym), y.Shape)
 	}
 	return in, nil
 }
 
-// matrix is the shape of a factor with a dimension more, at place 0 or 1, if it is a vector.
-func matrix(shape []int, place int) []int {
+// matrixShape is the shape of a factor with a dimension more, at place 0 or 1, if it is a vector.
+func matrixShape(shape []int, place int) []int {
 	switch {
 	case len(shape) > 1:
 		return shape
@@ -47,8 +47,8 @@ func productShape(shape []int, xRank, yRank int) []int {
 	return out
 }
 
-// transposed exchanges the last two dimensions.
-func (w writer) transposed(x *value) *value {
+// transposeMatrices exchanges the last two dimensions.
+func (w writer) transposeMatrices(x *value) *value {
 	rank := len(x.Shape)
 	perm := make([]int64, rank)
 	for i := range perm {
@@ -66,22 +66,22 @@ func Gemm(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		a := attrs{"alpha": graph.Attr(n, "alpha", 1.0), "transA": transLeft, "transB": transRight}
 		return w.Op("Gemm", a, left, right)
 	}
-	if w.wants(0) {
+	if w.wantsGrad(0) {
 		if transX == 0 {
 			in[0] = product(g, 0, y, 1-transY)
 		} else {
 			in[0] = product(y, transY, g, 1)
 		}
 	}
-	if w.wants(1) {
+	if w.wantsGrad(1) {
 		if transY == 0 {
 			in[1] = product(x, 1-transX, g, 0)
 		} else {
 			in[1] = product(g, 1, x, transX)
 		}
 	}
-	if w.wants(2) {
-		in[2] = w.sumTo(w.times(g, graph.Attr(n, "beta", 1.0)), n.In[2].Shape)
+	if w.wantsGrad(2) {
+		in[2] = w.sumTo(w.timesNumber(g, graph.Attr(n, "beta", 1.0)), n.In[2].Shape)
 	}
 	return in, nil
 }
@@ -95,7 +95,7 @@ func Einsum(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	}
 	w, terms, in := writer{b, n}, strings.Split(left, ","), make([]*value, len(n.In))
 	for i, x := range n.In {
-		if !w.wants(i) {
+		if !w.wantsGrad(i) {
 			continue
 		}
 		from, values := []string{result}, []*value{out[0]}

@@ -7,12 +7,12 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 )
 
-// reduction is the Grad of a reduction, by the gradient of x given y and its gradient, both with the reduced
+// reductionGrad is the Grad of a reduction, by the gradient of x given y and its gradient, both with the reduced
 // dimensions kept as 1.
-func reduction(f func(w writer, axes []int64, x, y, g *value) *value) Grad {
+func reductionGrad(f func(w writer, axes []int64, x, y, g *value) *value) Grad {
 	return func(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
-		axes, err := w.reduced()
+		axes, err := w.reducedAxes()
 		if err != nil {
 			return nil, err
 		}
@@ -29,10 +29,10 @@ func reduction(f func(w writer, axes []int64, x, y, g *value) *value) Grad {
 	}
 }
 
-// reduced are the dimensions that the node reduces, from 0, or nil if it passes its input on as it is.
-func (w writer) reduced() ([]int64, error) {
+// reducedAxes are the dimensions that the node reduces, from 0, or nil if it passes its input on as it is.
+func (w writer) reducedAxes() ([]int64, error) {
 	rank := int64(len(w.n.In[0].Shape))
-	axes, err := w.integers(1)
+	axes, err := w.constantIntegers(1)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (w writer) reduced() ([]int64, error) {
 		if graph.Attr(w.n, "noop_with_empty_axes", int64(0)) != 0 && rank > 0 {
 			return nil, nil
 		}
-		axes = dimensions(int(rank))
+		axes = numbersBelow(int(rank))
 	}
 	out := make([]int64, 0, rank)
 	for _, a := range axes {
@@ -63,28 +63,28 @@ func reducedElements(x *value, axes []int64) float64 {
 
 // Reductions. Of equal extremes each gets an equal part.
 var (
-	ReduceSum  = reduction(func(_ writer, _ []int64, _, _, g *value) *value { return g })
-	ReduceMean = reduction(func(w writer, axes []int64, x, _, g *value) *value {
-		return w.times(g, 1/reducedElements(x, axes))
+	ReduceSum  = reductionGrad(func(_ writer, _ []int64, _, _, g *value) *value { return g })
+	ReduceMean = reductionGrad(func(w writer, axes []int64, x, _, g *value) *value {
+		return w.timesNumber(g, 1/reducedElements(x, axes))
 	})
-	ReduceExtreme = reduction(func(w writer, axes []int64, x, y, g *value) *value {
+	ReduceExtreme = reductionGrad(func(w writer, axes []int64, x, y, g *value) *value {
 		one := w.number(x, 1)
-		is := w.choose(w.Op("Equal", nil, x, y), one, w.number(x, 0))
-		return w.mul(is, w.div(g, w.reduce("ReduceSum", is, axes)))
+		is := w.selectWhere(w.Op("Equal", nil, x, y), one, w.number(x, 0))
+		return w.mul(is, w.div(g, w.reduceAxes("ReduceSum", is, axes)))
 	})
-	ReduceL1 = reduction(func(w writer, _ []int64, x, _, g *value) *value { return w.mul(g, w.apply("Sign", x)) })
-	ReduceL2 = reduction(func(w writer, _ []int64, x, y, g *value) *value {
+	ReduceL1 = reductionGrad(func(w writer, _ []int64, x, _, g *value) *value { return w.mul(g, w.applyUnary("Sign", x)) })
+	ReduceL2 = reductionGrad(func(w writer, _ []int64, x, y, g *value) *value {
 		zero := w.number(y, 0)
-		return w.mul(x, w.choose(w.less(zero, y), w.div(g, y), zero))
+		return w.mul(x, w.selectWhere(w.less(zero, y), w.div(g, y), zero))
 	})
-	ReduceSumSquare = reduction(func(w writer, _ []int64, x, _, g *value) *value { return w.mul(x, w.times(g, 2)) })
-	ReduceLogSum    = reduction(func(w writer, _ []int64, _, y, g *value) *value {
-		return w.mul(g, w.apply("Exp", w.apply("Neg", y)))
+	ReduceSumSquare = reductionGrad(func(w writer, _ []int64, x, _, g *value) *value { return w.mul(x, w.timesNumber(g, 2)) })
+	ReduceLogSum    = reductionGrad(func(w writer, _ []int64, _, y, g *value) *value {
+		return w.mul(g, w.applyUnary("Exp", w.applyUnary("Neg", y)))
 	})
-	ReduceLogSumExp = reduction(func(w writer, _ []int64, x, y, g *value) *value {
-		return w.mul(g, w.apply("Exp", w.sub(x, y)))
+	ReduceLogSumExp = reductionGrad(func(w writer, _ []int64, x, y, g *value) *value {
+		return w.mul(g, w.applyUnary("Exp", w.sub(x, y)))
 	})
-	ReduceProd = reduction(reduceProd)
+	ReduceProd = reductionGrad(reduceProd)
 )
 
 // reduceProd is the gradient of a product: for each element the product of the others. With one element of 0
@@ -92,12 +92,12 @@ var (
 func reduceProd(w writer, axes []int64, x, _, g *value) *value {
 	zero, one := w.number(x, 0), w.number(x, 1)
 	isZero := w.Op("Equal", nil, x, zero)
-	zeros := w.reduce("ReduceSum", w.choose(isZero, one, zero), axes)
-	others := w.choose(isZero, one, x)
-	product := w.mul(g, w.reduce("ReduceProd", others, axes))
-	ifNone := w.choose(w.less(zeros, one), product, zero)
-	ifOne := w.choose(w.Op("Equal", nil, zeros, one), product, zero)
-	return w.choose(isZero, ifOne, w.div(ifNone, others))
+	zeros := w.reduceAxes("ReduceSum", w.selectWhere(isZero, one, zero), axes)
+	others := w.selectWhere(isZero, one, x)
+	product := w.mul(g, w.reduceAxes("ReduceProd", others, axes))
+	ifNone := w.selectWhere(w.less(zeros, one), product, zero)
+	ifOne := w.selectWhere(w.Op("Equal", nil, zeros, one), product, zero)
+	return w.selectWhere(isZero, ifOne, w.div(ifNone, others))
 }
 
 // CumSum gives each element the sum of the gradients from it on.
@@ -108,63 +108,63 @@ func CumSum(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 }
 
 // GlobalAveragePool is the mean over all spatial dimensions.
-var GlobalAveragePool = unary(func(w writer, x, _, g *value) *value {
-	return w.expand(w.times(g, 1/reducedElements(x, spatial(x))), x.Shape)
+var GlobalAveragePool = unaryGrad(func(w writer, x, _, g *value) *value {
+	return w.expand(w.timesNumber(g, 1/reducedElements(x, spatialAxes(x))), x.Shape)
 })
 
-// spatial are the dimensions after the first two.
-func spatial(x *value) []int64 {
-	return dimensions(len(x.Shape))[2:]
+// spatialAxes are the dimensions after the first two.
+func spatialAxes(x *value) []int64 {
+	return numbersBelow(len(x.Shape))[2:]
 }
 
 // GlobalLpPool is the p-norm over all spatial dimensions.
-var GlobalLpPool = unary(func(w writer, x, y, g *value) *value {
+var GlobalLpPool = unaryGrad(func(w writer, x, y, g *value) *value {
 	p := float64(graph.Attr(w.n, "p", int64(2)))
-	return w.mul(w.powerSlope(x, p), w.mul(g, w.norming(y, p)))
+	return w.mul(w.powerSlope(x, p), w.mul(g, w.normFactor(y, p)))
 })
 
 // powerSlope is sign(x) |x|^(p-1).
 func (w writer) powerSlope(x *value, p float64) *value {
 	switch p {
 	case 1:
-		return w.apply("Sign", x)
+		return w.applyUnary("Sign", x)
 	case 2:
 		return x
 	}
-	return w.mul(w.apply("Sign", x), w.Op("Pow", nil, w.apply("Abs", x), w.number(x, p-1)))
+	return w.mul(w.applyUnary("Sign", x), w.Op("Pow", nil, w.applyUnary("Abs", x), w.number(x, p-1)))
 }
 
-// norming is y^(1-p), or 0 where the norm y is 0.
-func (w writer) norming(y *value, p float64) *value {
+// normFactor is y^(1-p), or 0 where the norm y is 0.
+func (w writer) normFactor(y *value, p float64) *value {
 	zero := w.number(y, 0)
-	return w.choose(w.less(zero, y), w.Op("Pow", nil, y, w.number(y, 1-p)), zero)
+	return w.selectWhere(w.less(zero, y), w.Op("Pow", nil, y, w.number(y, 1-p)), zero)
 }
 
 // LpNormalization divides by the p-norm along an axis, p 1 or 2.
-var LpNormalization = unary(func(w writer, x, y, g *value) *value {
-	axes := []int64{int64(axis(w.n, -1, len(x.Shape)))}
-	along := w.reduce("ReduceSum", w.mul(g, y), axes)
+var LpNormalization = unaryGrad(func(w writer, x, y, g *value) *value {
+	axes := []int64{int64(axisAttribute(w.n, -1, len(x.Shape)))}
+	along := w.reduceAxes("ReduceSum", w.mul(g, y), axes)
 	if graph.Attr(w.n, "p", int64(2)) == 1 {
-		return w.div(w.sub(g, w.mul(w.apply("Sign", x), along)), w.reduce("ReduceL1", x, axes))
+		return w.div(w.sub(g, w.mul(w.applyUnary("Sign", x), along)), w.reduceAxes("ReduceL1", x, axes))
 	}
-	return w.div(w.sub(g, w.mul(y, along)), w.reduce("ReduceL2", x, axes))
+	return w.div(w.sub(g, w.mul(y, along)), w.reduceAxes("ReduceL2", x, axes))
 })
 
-// normalised is the gradient of (x - mean) / sqrt(variance + epsilon), both along axes, given that of the result.
-func (w writer) normalised(x, g *value, axes []int64, epsilon float64) *value {
-	c := w.sub(x, w.reduce("ReduceMean", x, axes))
-	r := w.apply("Reciprocal", w.apply("Sqrt", w.plus(w.reduce("ReduceMean", w.square(c), axes), epsilon)))
+// normalisationGrad is the gradient of (x - mean) / sqrt(variance + epsilon), both along axes, given that of the result.
+func (w writer) normalisationGrad(x, g *value, axes []int64, epsilon float64) *value {
+	c := w.sub(x, w.reduceAxes("ReduceMean", x, axes))
+	r := w.applyUnary("Reciprocal", w.applyUnary("Sqrt", w.addNumber(w.reduceAxes("ReduceMean", w.square(c), axes), epsilon)))
 	y := w.mul(c, r)
-	centred := w.sub(g, w.reduce("ReduceMean", g, axes))
-	return w.mul(r, w.sub(centred, w.mul(y, w.reduce("ReduceMean", w.mul(g, y), axes))))
+	centred := w.sub(g, w.reduceAxes("ReduceMean", g, axes))
+	return w.mul(r, w.sub(centred, w.mul(y, w.reduceAxes("ReduceMean", w.mul(g, y), axes))))
 }
 
-// epsilon is what is added to a variance. ONNX's default is a float32.
-func epsilon(n *graph.Node) float64 { return graph.Attr(n, "epsilon", float64(float32(1e-5))) }
+// epsilonAttribute is what is added to a variance. ONNX's default is a float32.
+func epsilonAttribute(n *graph.Node) float64 { return graph.Attr(n, "epsilon", float64(float32(1e-5))) }
 
 // InstanceNormalization normalises over the spatial dimensions.
-var InstanceNormalization = unary(func(w writer, x, _, g *value) *value {
-	return w.normalised(x, w.mul(g, w.perChannel(w.n.In[1], x)), spatial(x), epsilon(w.n))
+var InstanceNormalization = unaryGrad(func(w writer, x, _, g *value) *value {
+	return w.normalisationGrad(x, w.mul(g, w.perChannel(w.n.In[1], x)), spatialAxes(x), epsilonAttribute(w.n))
 })
 
 // perChannel is a vector of x's channels in a shape that broadcasts to x's.
@@ -178,9 +178,9 @@ func (w writer) perChannel(v, x *value) *value {
 }
 
 // MeanVarianceNormalization normalises over given dimensions.
-var MeanVarianceNormalization = unary(func(w writer, x, _, g *value) *value {
+var MeanVarianceNormalization = unaryGrad(func(w writer, x, _, g *value) *value {
 	axes := graph.Attr(w.n, "axes", []int64{0, 2, 3})
-	return w.normalised(x, g, axes, 0)
+	return w.normalisationGrad(x, g, axes, 0)
 })
 
 // LayerNormalization normalises over the dimensions from an axis on. Its further results give no gradient.
@@ -189,17 +189,17 @@ func LayerNormalization(b *graph.Builder, n *graph.Node, out []*value) ([]*value
 	if out[0] == nil {
 		return nil, fmt.Errorf("there is no gradient of its outputs Mean and InvStdDev")
 	}
-	axes := dimensions(len(x.Shape))[axis(n, -1, len(x.Shape)):]
-	in[0] = w.normalised(x, w.mul(out[0], n.In[1]), axes, epsilon(n))
+	axes := numbersBelow(len(x.Shape))[axisAttribute(n, -1, len(x.Shape)):]
+	in[0] = w.normalisationGrad(x, w.mul(out[0], n.In[1]), axes, epsilonAttribute(n))
 	return in, nil
 }
 
 // GroupNormalization normalises over groups of channels and the spatial dimensions.
-var GroupNormalization = unary(func(w writer, x, _, g *value) *value {
+var GroupNormalization = unaryGrad(func(w writer, x, _, g *value) *value {
 	groups := int(graph.Attr(w.n, "num_groups", int64(1)))
 	grouped := []int{x.Shape[0], groups, graph.Elements(x.Shape[1:]) / max(groups, 1)}
 	g = w.mul(g, w.perChannel(w.n.In[1], x))
-	d := w.normalised(w.reshape(x, grouped), w.reshape(g, grouped), []int64{2}, epsilon(w.n))
+	d := w.normalisationGrad(w.reshape(x, grouped), w.reshape(g, grouped), []int64{2}, epsilonAttribute(w.n))
 	return w.reshape(d, x.Shape)
 })
 
@@ -215,9 +215,9 @@ func BatchNormalization(b *graph.Builder, n *graph.Node, out []*value) ([]*value
 
 // batchScale is scale / sqrt(variance + epsilon).
 func (w writer) batchScale(scale, variance *value) *value {
-	eps := epsilon(w.n)
+	eps := epsilonAttribute(w.n)
 	if scale.Const == nil || variance.Const == nil {
-		return w.div(scale, w.apply("Sqrt", w.plus(variance, eps)))
+		return w.div(scale, w.applyUnary("Sqrt", w.addNumber(variance, eps)))
 	}
 	s, v := scale.Const.Floats(), variance.Const.Floats()
 	for i := range s {
@@ -228,16 +228,16 @@ func (w writer) batchScale(scale, variance *value) *value {
 
 // LRN divides by a power of the mean square over neighbouring channels: y = x s^-beta, where
 // s = bias + alpha mean(x^2).
-var LRN = unary(func(w writer, x, y, g *value) *value {
+var LRN = unaryGrad(func(w writer, x, y, g *value) *value {
 	size, alpha := graph.Attr(w.n, "size", int64(1)), graph.Attr(w.n, "alpha", float64(float32(1e-4)))
 	beta, bias := graph.Attr(w.n, "beta", 0.75), graph.Attr(w.n, "bias", 1.0)
 	before := (size - 1) / 2
 	after := size - 1 - before
-	s := w.plus(w.times(w.channelMean(w.square(x), size, before, after), alpha), bias)
+	s := w.addNumber(w.timesNumber(w.channelMean(w.square(x), size, before, after), alpha), bias)
 	// The channels that have c in their window are those of a window that is turned round.
 	inverse := w.channelMean(w.div(w.mul(g, y), s), size, after, before)
 	direct := w.mul(g, w.Op("Pow", nil, s, w.number(s, -beta)))
-	return w.sub(direct, w.mul(x, w.times(inverse, 2*alpha*beta)))
+	return w.sub(direct, w.mul(x, w.timesNumber(inverse, 2*alpha*beta)))
 })
 
 // channelMean is the mean over a window of channels, those outside counting as 0.

@@ -31,8 +31,8 @@ type writer struct {
 	n *graph.Node
 }
 
-// unary is the Grad of an operation y = f(x), by the gradient of x given that of y. Further inputs get none.
-func unary(f func(w writer, x, y, g *value) *value) Grad {
+// unaryGrad is the Grad of an operation y = f(x), by the gradient of x given that of y. Further inputs get none.
+func unaryGrad(f func(w writer, x, y, g *value) *value) Grad {
 	return func(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 		in := make([]*value, len(n.In))
 		in[0] = f(writer{b, n}, n.In[0], n.Out[0], out[0])
@@ -47,14 +47,14 @@ func Refuse(why string) Grad {
 	}
 }
 
-// wants says whether input i may need a gradient.
-func (w writer) wants(i int) bool {
+// wantsGrad says whether input i may need a gradient.
+func (w writer) wantsGrad(i int) bool {
 	v := w.n.Input(i)
 	return v != nil && v.Const == nil && graph.Floating(v.Type)
 }
 
-// integers are the elements of a constant input, or fallback where it is not given.
-func (w writer) integers(i int, fallback ...int64) ([]int64, error) {
+// constantIntegers are the elements of a constant input, or fallback where it is not given.
+func (w writer) constantIntegers(i int, fallback ...int64) ([]int64, error) {
 	v := w.n.Input(i)
 	switch {
 	case v == nil:
@@ -70,14 +70,14 @@ func (w writer) sub(x, y *value) *value { return w.Op("Sub", nil, x, y) }
 func (w writer) mul(x, y *value) *value { return w.Op("Mul", nil, x, y) }
 func (w writer) div(x, y *value) *value { return w.Op("Div", nil, x, y) }
 
-// apply is a function of one argument.
-func (w writer) apply(op string, x *value) *value { return w.Op(op, nil, x) }
+// applyUnary is a function of one argument.
+func (w writer) applyUnary(op string, x *value) *value { return w.Op(op, nil, x) }
 
 // less is x < y.
 func (w writer) less(x, y *value) *value { return w.Op("Less", nil, x, y) }
 
-// choose is yes where condition holds, else no.
-func (w writer) choose(condition, yes, no *value) *value {
+// selectWhere is yes where condition holds, else no.
+func (w writer) selectWhere(condition, yes, no *value) *value {
 	return w.Op("Where", nil, condition, yes, no)
 }
 
@@ -91,25 +91,25 @@ func (w writer) zeros(like *value) *value {
 	return w.Const("zeros", graph.NewTensor(like.Type, like.Shape...))
 }
 
-// times is x scaled by a number.
-func (w writer) times(x *value, by float64) *value {
+// timesNumber is x scaled by a number.
+func (w writer) timesNumber(x *value, by float64) *value {
 	if by == 1 {
 		return x
 	}
 	return w.mul(x, w.number(x, by))
 }
 
-// plus is x and a number.
-func (w writer) plus(x *value, y float64) *value { return w.add(x, w.number(x, y)) }
+// addNumber is x and a number.
+func (w writer) addNumber(x *value, y float64) *value { return w.add(x, w.number(x, y)) }
 
-// minus is a number less x.
-func (w writer) minus(y float64, x *value) *value { return w.sub(w.number(x, y), x) }
+// subtractFromNumber is a number less x.
+func (w writer) subtractFromNumber(y float64, x *value) *value { return w.sub(w.number(x, y), x) }
 
 // square is x times x.
 func (w writer) square(x *value) *value { return w.mul(x, x) }
 
-// vector is a constant of integers.
-func (w writer) vector(elements ...int64) *value {
+// integerVector is a constant of integers.
+func (w writer) integerVector(elements ...int64) *value {
 	return w.Const("integers", graph.Vector(elements...))
 }
 
@@ -119,7 +119,7 @@ func (w writer) reshape(x *value, shape []int) *value {
 		return x
 	}
 	// A dimension of 0 means 0, not that of x.
-	return w.Op("Reshape", attrs{"allowzero": int64(1)}, x, w.vector(widened(shape)...))
+	return w.Op("Reshape", attrs{"allowzero": int64(1)}, x, w.integerVector(toInt64s(shape)...))
 }
 
 // expand repeats x along dimensions of 1.
@@ -127,7 +127,7 @@ func (w writer) expand(x *value, shape []int) *value {
 	if slices.Equal(x.Shape, shape) {
 		return x
 	}
-	return w.Op("Expand", nil, x, w.vector(widened(shape)...))
+	return w.Op("Expand", nil, x, w.integerVector(toInt64s(shape)...))
 }
 
 // transpose permutes dimensions.
@@ -140,9 +140,9 @@ func (w writer) transpose(x *value, perm []int64) *value {
 	return x
 }
 
-// reduce applies one of the Reduce operations along axes, keeping them.
-func (w writer) reduce(op string, x *value, axes []int64) *value {
-	return w.Op(op, attrs{"keepdims": int64(1), "noop_with_empty_axes": int64(1)}, x, w.vector(axes...))
+// reduceAxes applies one of the Reduce operations along axes, keeping them.
+func (w writer) reduceAxes(op string, x *value, axes []int64) *value {
+	return w.Op(op, attrs{"keepdims": int64(1), "noop_with_empty_axes": int64(1)}, x, w.integerVector(axes...))
 }
 
 // sumTo sums g over the dimensions along which a value of a shape was broadcast to g's.
@@ -158,24 +158,24 @@ func (w writer) sumTo(g *value, shape []int) *value {
 	case 0:
 		return g
 	case lead:
-		return w.Op("ReduceSum", attrs{"keepdims": int64(0)}, g, w.vector(axes...))
+		return w.Op("ReduceSum", attrs{"keepdims": int64(0)}, g, w.integerVector(axes...))
 	}
-	return w.reshape(w.reduce("ReduceSum", g, axes), shape)
+	return w.reshape(w.reduceAxes("ReduceSum", g, axes), shape)
 }
 
-// undo is an operation of ours with the node's attributes and inputs, but for the first, which is the gradient,
+// applyGradOp is an operation of ours with the node's attributes and inputs, but for the first, which is the gradient,
 // and with the shape of its first input as an attribute.
-func (w writer) undo(op string, g *value) *value {
+func (w writer) applyGradOp(op string, g *value) *value {
 	a := maps.Clone(w.n.Attrs)
 	if a == nil {
 		a = attrs{}
 	}
-	a["shape"] = widened(w.n.In[0].Shape)
+	a["shape"] = toInt64s(w.n.In[0].Shape)
 	return w.Op(op, a, append([]*value{g}, w.n.In[1:]...)...)
 }
 
-// dimensions are the numbers below n.
-func dimensions(n int) []int64 {
+// numbersBelow are the numbers below n.
+func numbersBelow(n int) []int64 {
 	out := make([]int64, n)
 	for i := range out {
 		out[i] = int64(i)
@@ -183,7 +183,7 @@ func dimensions(n int) []int64 {
 	return out
 }
 
-func widened(shape []int) []int64 {
+func toInt64s(shape []int) []int64 {
 	out := make([]int64, len(shape))
 	for i, d := range shape {
 		out[i] = int64(d)
@@ -191,8 +191,8 @@ func widened(shape []int) []int64 {
 	return out
 }
 
-// axis is an attribute that may count from the last dimension, as a number from 0.
-func axis(n *graph.Node, fallback, rank int) int {
+// axisAttribute is an attribute that may count from the last dimension, as a number from 0.
+func axisAttribute(n *graph.Node, fallback, rank int) int {
 	a := int(graph.Attr(n, "axis", int64(fallback)))
 	if a < 0 {
 		a += rank

@@ -28,8 +28,8 @@ type Fit struct {
 	Backward float64 `json:"backward,omitempty"` // frames that a frame's gradient costs beside it; 0: not measured
 }
 
-// features are the columns of the regression.
-func features(s Sample) [3]float64 {
+// regressionColumns are the columns of the regression.
+func regressionColumns(s Sample) [3]float64 {
 	n, c := float64(s.Input), float64(s.Cached)
 	return [3]float64{1, n - c, (n*n - c*c) / 2}
 }
@@ -39,34 +39,36 @@ func FitSamples(samples []Sample) (Fit, error) {
 	if len(samples) < 3 {
 		return Fit{}, fmt.Errorf("%d samples are too few for a fit of three coefficients", len(samples))
 	}
-	linear, err := solve(samples, []int{0, 1})
+	linear, err := fitColumns(samples, []int{0, 1})
 	if err != nil {
 		return Fit{}, err
 	}
-	full, err := solve(samples, []int{0, 1, 2})
+	full, err := fitColumns(samples, []int{0, 1, 2})
 	if err != nil {
 		return Fit{}, err
 	}
 	miss, took := make([]float64, len(samples)), make([]float64, len(samples))
 	for i, s := range samples {
-		miss[i], took[i] = features(s)[1], s.Took.Seconds()
+		miss[i], took[i] = regressionColumns(s)[1], s.Took.Seconds()
 	}
 	f := Fit{
-		Base: seconds(full[0]), Unit: seconds(full[1]), Pair: full[2],
+		Base: secondsDuration(full[0]), Unit: secondsDuration(full[1]), Pair: full[2],
 		Pearson: stat.Correlation(miss, took, nil),
 		Linear:  rSquared(samples, linear), R2: rSquared(samples, full),
 	}
 	for i, s := range samples {
-		f.Worst = max(f.Worst, math.Abs(predict(s, full)-took[i])/took[i])
+		f.Worst = max(f.Worst, math.Abs(predictSeconds(s, full)-took[i])/took[i])
 		f.Step = max(f.Step, s.Step)
 	}
 	return f, nil
 }
 
-func seconds(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Second))) }
+func secondsDuration(v float64) time.Duration {
+	return time.Duration(math.Round(v * float64(time.Second)))
+}
 
-// solve fits the columns, and drops those whose coefficient comes out negative, one at a time.
-func solve(samples []Sample, columns []int) ([3]float64, error) {
+// fitColumns fits the columns, and drops those whose coefficient comes out negative, one at a time.
+func fitColumns(samples []Sample, columns []int) ([3]float64, error) {
 	var out [3]float64
 	for len(columns) > 0 {
 		a := mat.NewDense(len(samples), len(columns), nil)
@@ -77,7 +79,7 @@ func solve(samples []Sample, columns []int) ([3]float64, error) {
 			}
 			weight := 1 / s.Took.Seconds()
 			for k, column := range columns {
-				a.Set(i, k, features(s)[column]*weight)
+				a.Set(i, k, regressionColumns(s)[column]*weight)
 			}
 			b.SetVec(i, 1)
 		}
@@ -103,15 +105,15 @@ func solve(samples []Sample, columns []int) ([3]float64, error) {
 	return out, errors.New("no coefficient of the fit is positive")
 }
 
-func predict(s Sample, c [3]float64) float64 {
-	f := features(s)
+func predictSeconds(s Sample, c [3]float64) float64 {
+	f := regressionColumns(s)
 	return c[0]*f[0] + c[1]*f[1] + c[2]*f[2]
 }
 
 func rSquared(samples []Sample, c [3]float64) float64 {
 	var estimates, values []float64
 	for _, s := range samples {
-		estimates = append(estimates, predict(s, c))
+		estimates = append(estimates, predictSeconds(s, c))
 		values = append(values, s.Took.Seconds())
 	}
 	return stat.RSquaredFrom(estimates, values, nil)
@@ -128,17 +130,17 @@ func FitFrames(frames, others, gradients []Sample) (Fit, error) {
 	if len(frames) == 1 {
 		columns = columns[1:]
 	}
-	c, err := solve(frames, columns)
+	c, err := fitColumns(frames, columns)
 	if err != nil {
 		return Fit{}, err
 	}
 	c[1] = max(c[1], frames[0].Took.Seconds()/1000) // a cost of none is that of what was not measured
-	f := Fit{Base: seconds(c[0]), Unit: seconds(c[1])}
+	f := Fit{Base: secondsDuration(c[0]), Unit: secondsDuration(c[1])}
 	for _, s := range slices.Concat(frames, others, gradients) {
 		f.Step = max(f.Step, s.Step)
 	}
 	for _, s := range frames {
-		f.Worst = max(f.Worst, math.Abs(predict(s, c)/s.Took.Seconds()-1))
+		f.Worst = max(f.Worst, math.Abs(predictSeconds(s, c)/s.Took.Seconds()-1))
 	}
 	if len(others) > 0 {
 		o := others[0]
@@ -147,7 +149,7 @@ func FitFrames(frames, others, gradients []Sample) (Fit, error) {
 	}
 	if len(gradients) > 0 {
 		g := gradients[0]
-		f.Backward = max(0.01, (g.Took.Seconds()-predict(g, c))/(c[1]*float64(g.Input)))
+		f.Backward = max(0.01, (g.Took.Seconds()-predictSeconds(g, c))/(c[1]*float64(g.Input)))
 	}
 	return f, nil
 }

@@ -33,11 +33,11 @@ type Options struct {
 // Measure loads a model that takes tokens and runs the grid on r, which is used by nothing else meanwhile.
 // Cached parts are what fits the prefix cache of a half and of seven eighths of each length.
 func Measure(r executor.Runner, model string, o Options) ([]Sample, error) {
-	info, err := load(r, model)
+	info, err := loadWeights(r, model)
 	if err != nil {
 		return nil, err
 	}
-	points := grid(info, o)
+	points := sampleGrid(info, o)
 	if len(points) == 0 {
 		return nil, fmt.Errorf("no prompt lengths to measure up to %d tokens: the model's limit is %d", o.MaxTokens, info.Tokens.MaxModelLen)
 	}
@@ -45,7 +45,7 @@ func Measure(r executor.Runner, model string, o Options) ([]Sample, error) {
 		p := &points[i]
 		var took []time.Duration
 		for range max(o.Repeat, 1) {
-			t, step, err := measure(r, info, p.Input, p.Cached)
+			t, step, err := measurePass(r, info, p.Input, p.Cached)
 			if err != nil {
 				return nil, fmt.Errorf("%d tokens, %d cached: %w", p.Input, p.Cached, err)
 			}
@@ -63,8 +63,8 @@ func Measure(r executor.Runner, model string, o Options) ([]Sample, error) {
 	return points, nil
 }
 
-// load brings all of a model's weights onto the device.
-func load(r executor.Runner, model string) (*wire.ModelInfo, error) {
+// loadWeights brings all of a model's weights onto the device.
+func loadWeights(r executor.Runner, model string) (*wire.ModelInfo, error) {
 	for _, m := range r.Info().Models {
 		if m.Name != model || m.Tokens == nil {
 			continue
@@ -82,7 +82,7 @@ func load(r executor.Runner, model string) (*wire.ModelInfo, error) {
 // shortest is the first prompt length of a doubling grid.
 const shortest = 64
 
-func grid(info *wire.ModelInfo, o Options) []Sample {
+func sampleGrid(info *wire.ModelInfo, o Options) []Sample {
 	limit := info.Tokens.MaxModelLen - 1 // one is for the answer
 	if o.MaxTokens > 0 {
 		limit = min(limit, o.MaxTokens)
@@ -111,8 +111,8 @@ func grid(info *wire.ModelInfo, o Options) []Sample {
 	return points
 }
 
-// measure fills the cache with the first cached tokens, and times the pass that reads them.
-func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, step time.Duration, err error) {
+// measurePass fills the cache with the first cached tokens, and times the pass that reads them.
+func measurePass(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, step time.Duration, err error) {
 	tokens := make([]engine.TokenID, input)
 	for i := range tokens {
 		tokens[i] = engine.TokenID((i*2654435761 + 12345) % info.Tokens.VocabSize)
@@ -126,15 +126,15 @@ func measure(r executor.Runner, info *wire.ModelInfo, input, cached int) (took, 
 		ask = engine.Ask{Pool: engine.PoolLast}
 	}
 	if cached > 0 {
-		if _, _, err := run(r, info.Name, wire.TokenItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
+		if _, _, err := timePass(r, info.Name, wire.TokenItem{Tokens: tokens[:cached], Blocks: blocks, Ask: ask}); err != nil {
 			return 0, 0, err
 		}
 	}
-	return run(r, info.Name, wire.TokenItem{From: cached, Tokens: tokens[cached:], Cached: cached, Blocks: blocks, Ask: ask})
+	return timePass(r, info.Name, wire.TokenItem{From: cached, Tokens: tokens[cached:], Cached: cached, Blocks: blocks, Ask: ask})
 }
 
-// run times a pass, and the longest of its steps.
-func run(r executor.Runner, model string, item wire.TokenItem) (took, step time.Duration, err error) {
+// timePass times a pass, and the longest of its steps.
+func timePass(r executor.Runner, model string, item wire.TokenItem) (took, step time.Duration, err error) {
 	start := time.Now()
 	pass, err := r.Begin(&wire.Run{Model: model, Items: []wire.RunItem{{Work: &item}}})
 	if err != nil {

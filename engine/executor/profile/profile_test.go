@@ -161,7 +161,7 @@ func testMeasure(t *testing.T, info wire.ModelInfo) {
 }
 
 func TestGridStaysInLimits(t *testing.T) {
-	for _, p := range grid(&info, Options{}) {
+	for _, p := range sampleGrid(&info, Options{}) {
 		if p.Input >= info.Tokens.MaxModelLen || p.Cached > info.Tokens.NumBlocks*info.Tokens.BlockTokens {
 			t.Errorf("sample %+v is outside the runner's limits", p)
 		}

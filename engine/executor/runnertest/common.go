@@ -35,7 +35,7 @@ func testSteps(s *subject) {
 		s.Errorf("before the first step: boundary %v, share %v", p.Boundary(), p.Share())
 	}
 	for done, before := false, 0.0; !done; {
-		done = s.step(p, 1)
+		done = s.stepAtMost(p, 1)
 		if now := p.Share(); now <= before || now > 1 || done != (now == 1) {
 			s.Fatalf("the share rose from %v to %v with a step that was the last: %v", before, now, done)
 		} else {
@@ -48,14 +48,14 @@ func testRepeatable(s *subject) {
 	it := s.item(60, 1)
 	first := s.run(it)
 	s.run(s.item(33, 2))
-	s.equal("again", s.run(it), first)
+	s.expectEqual("again", s.run(it), first)
 }
 
 func testPacked(s *subject) {
 	items := []wire.RunItem{s.item(5, 1), s.item(60, 2), s.item(1, 3)}
 	together := s.run(items...)
 	for i := range items {
-		s.equal("packed", together[i:i+1], s.run(items[i]))
+		s.expectEqual("packed", together[i:i+1], s.run(items[i]))
 	}
 }
 
@@ -71,11 +71,11 @@ func testInterleaved(s *subject) {
 	doneA := s.toBoundary(pa)
 	pb := s.begin(b)
 	defer pb.Close()
-	s.equal("in between", s.end(pb), wantB)
+	s.expectEqual("in between", s.stepToEnd(pb), wantB)
 	if doneA {
-		s.equal("before another", s.outcomes(pa.Results()), wantA)
+		s.expectEqual("before another", s.outcomesOf(pa.Results()), wantA)
 	} else {
-		s.equal("paused", s.end(pa), wantA)
+		s.expectEqual("paused", s.stepToEnd(pa), wantA)
 	}
 }
 
@@ -85,14 +85,14 @@ func testDropped(s *subject) {
 	want := s.run(it)
 	for steps, ended := 0, false; !ended; steps++ {
 		p := s.begin(s.item(40, 2))
-		ended = s.step(p, steps)
+		ended = s.stepAtMost(p, steps)
 		p.Close()
-		s.equal("after a dropped pass", s.run(it), want)
+		s.expectEqual("after a dropped pass", s.run(it), want)
 	}
 }
 
-// others are subjects of the runner's other models, loaded.
-func (s *subject) others() (list []*subject) {
+// otherSubjects are subjects of the runner's other models, loaded.
+func (s *subject) otherSubjects() (list []*subject) {
 	for i, m := range s.r.Info().Models {
 		for _, k := range kindsOf(s.r, &m) {
 			if m.Name != s.model.Name {
@@ -109,15 +109,15 @@ func (s *subject) others() (list []*subject) {
 func testBeside(s *subject) {
 	it := s.item(50, 1)
 	want := s.run(it)
-	for _, o := range s.others() {
+	for _, o := range s.otherSubjects() {
 		other := o.item(40, 2)
 		wantOther := o.run(other)
 		p := s.begin(it)
 		for ended := false; !ended; {
 			ended = s.toBoundary(p)
-			o.equal(o.model.Name+" in between", o.run(other), wantOther)
+			o.expectEqual(o.model.Name+" in between", o.run(other), wantOther)
 		}
-		s.equal("with "+o.model.Name+" in between", s.outcomes(p.Results()), want)
+		s.expectEqual("with "+o.model.Name+" in between", s.outcomesOf(p.Results()), want)
 		p.Close()
 	}
 }
@@ -127,22 +127,22 @@ func testBeside(s *subject) {
 func testNested(s *subject) {
 	it := s.item(50, 1)
 	want := s.run(it)
-	for _, o := range append(s.others(), s) {
+	for _, o := range append(s.otherSubjects(), s) {
 		other := o.item(30, 2)
 		wantOther := o.run(other)
 		p := s.begin(it)
 		for ended := false; !ended; {
-			ended = s.step(p, 1)
+			ended = s.stepAtMost(p, 1)
 			nested, err := s.r.Begin(&wire.Run{Pass: 2, Model: o.model.Name, Nested: true, Items: []wire.RunItem{other}})
 			if (err == nil) != (s.r.Info().Nests && o.model.Tensors != nil) {
 				s.Fatalf("nesting a pass of %s: %v", o.model.Name, err)
 			}
 			if err == nil {
-				o.equal("nested", o.end(nested), wantOther)
+				o.expectEqual("nested", o.stepToEnd(nested), wantOther)
 				nested.Close()
 			}
 		}
-		s.equal("around nested ones", s.outcomes(p.Results()), want)
+		s.expectEqual("around nested ones", s.outcomesOf(p.Results()), want)
 		p.Close()
 	}
 }
@@ -152,7 +152,7 @@ func testNested(s *subject) {
 func testLowest(s *subject) {
 	it := s.item(50, 1)
 	want := s.run(it)
-	for _, o := range append(s.others(), s) {
+	for _, o := range append(s.otherSubjects(), s) {
 		other := o.item(30, 2)
 		wantOther := o.run(other)
 		run := &wire.Run{Pass: 3, Model: s.model.Name, Lowest: true, Items: []wire.RunItem{it}}
@@ -162,17 +162,17 @@ func testLowest(s *subject) {
 		}
 		for ended := false; !ended; {
 			if ended = s.toBoundary(p); !ended {
-				o.equal("while a lowest pass stands still", o.run(other), wantOther)
+				o.expectEqual("while a lowest pass stands still", o.run(other), wantOther)
 			}
 		}
-		s.equal("of a lowest pass", s.outcomes(p.Results()), want)
+		s.expectEqual("of a lowest pass", s.outcomesOf(p.Results()), want)
 		p.Close()
 		if p, err = s.r.Begin(run); err != nil {
 			s.Fatalf("a second lowest pass: %v", err)
 		}
 		s.toBoundary(p)
 		p.Close()
-		o.equal("after a lowest pass that was dropped", o.run(other), wantOther)
+		o.expectEqual("after a lowest pass that was dropped", o.run(other), wantOther)
 	}
 }
 
@@ -193,11 +193,11 @@ func testLoadedAgain(s *subject) {
 		order := shuffled()
 		s.load(order...)
 		s.load(order[:len(order)/2]...)
-		s.equal("loaded again", s.run(it), want)
+		s.expectEqual("loaded again", s.run(it), want)
 	}
 	s.r.Drop(shuffled()[:len(s.model.Weights)/2])
 	s.load(s.model.Weights...)
-	s.equal("loaded again in part", s.run(it), want)
+	s.expectEqual("loaded again in part", s.run(it), want)
 }
 
 // testMissing: a model of whose weights one is missing is refused, and info tells which.
@@ -216,7 +216,7 @@ func testMissing(s *subject) {
 			s.Errorf("a pass was begun without piece %d of the weights", w)
 		}
 		s.load(w)
-		s.equal("after a refusal", s.run(it), want)
+		s.expectEqual("after a refusal", s.run(it), want)
 	}
 }
 
@@ -232,7 +232,7 @@ func testBadRuns(s *subject) {
 	good := s.item(20, 1)
 	want := s.run(good)
 	for name, b := range s.kind.bad(s) {
-		refusal := s.refusal(wire.RunItem{Job: 7, Work: b.work}, good, want)
+		refusal := s.refusalFault(wire.RunItem{Job: 7, Work: b.work}, good, want)
 		for _, part := range b.names {
 			if !strings.Contains(refusal, part) {
 				s.Errorf("%s: refused with %q, which has not %q", name, refusal, part)
@@ -241,20 +241,20 @@ func testBadRuns(s *subject) {
 		if refusal == "" {
 			s.Errorf("%s: it was not refused", name)
 		}
-		s.equal("after "+name, s.run(good), want)
+		s.expectEqual("after "+name, s.run(good), want)
 	}
 }
 
-// refusal is what stands against an item that is packed with a good one.
-func (s *subject) refusal(item, good wire.RunItem, want []outcome) string {
+// refusalFault is what stands against an item that is packed with a good one.
+func (s *subject) refusalFault(item, good wire.RunItem, want []outcome) string {
 	s.Helper()
 	p, err := s.r.Begin(&wire.Run{Pass: 1, Model: s.model.Name, Items: []wire.RunItem{item, good}})
 	if err != nil {
 		return err.Error()
 	}
 	defer p.Close()
-	found := s.end(p)
-	s.equal("beside a bad item", found[1:], want)
+	found := s.stepToEnd(p)
+	s.expectEqual("beside a bad item", found[1:], want)
 	if found[0].err == nil || found[0].job != item.Job {
 		return ""
 	}
@@ -274,19 +274,19 @@ func testLeavesNothing(s *subject) {
 		all = append(all, uint32(i))
 	}
 	s.r.Drop(all)
-	empty := held(s.r)
+	empty := heldBytes(s.r)
 	for range rounds {
 		s.load(s.model.Weights...)
-		s.equal("after many loads", s.run(it), want)
+		s.expectEqual("after many loads", s.run(it), want)
 		s.r.Drop(all)
-		if now := held(s.r); now != empty {
+		if now := heldBytes(s.r); now != empty {
 			s.Fatalf("%d bytes of weights are held after all were dropped, %d before", now, empty)
 		}
 	}
 }
 
-// held is the bytes of weights that a runner holds, if it tells.
-func held(r executor.Runner) int64 {
+// heldBytes is the bytes of weights that a runner holds, if it tells.
+func heldBytes(r executor.Runner) int64 {
 	if h, ok := r.(interface{ Held() int64 }); ok {
 		return h.Held()
 	}

@@ -48,7 +48,7 @@ func NewPerceptrons(blobs Blobs, models ...Perceptron) *Perceptrons {
 	r := &Perceptrons{Blobs: blobs, models: map[string]perceptron{}}
 	r.info = wire.ExecutorInfo{Device: "perceptrons", CanPause: true, Nests: true}
 	for _, m := range models {
-		a, b := r.piece(m.A, m.Hidden, m.In), r.piece(m.B, m.Out, m.Hidden)
+		a, b := r.internPiece(m.A, m.Hidden, m.In), r.internPiece(m.B, m.Out, m.Hidden)
 		limits := &wire.TensorLimits{
 			Inputs:       []wire.TensorSpec{{Name: "x", Type: engine.FP32, Shape: []int{-1, m.In}}},
 			Outputs:      []wire.TensorSpec{{Name: "y", Type: engine.FP32, Shape: []int{-1, m.Out}}, {Name: "h", Type: engine.FP32, Shape: []int{-1, m.Hidden}}},
@@ -62,8 +62,8 @@ func NewPerceptrons(blobs Blobs, models ...Perceptron) *Perceptrons {
 	return r
 }
 
-// piece finds or adds a piece of weights.
-func (r *Perceptrons) piece(seed uint64, rows, in int) uint32 {
+// internPiece finds or adds a piece of weights.
+func (r *Perceptrons) internPiece(seed uint64, rows, in int) uint32 {
 	for i, p := range r.pieces {
 		if p.seed == seed && p.rows == rows && p.in == in {
 			return uint32(i)
@@ -128,7 +128,7 @@ func (r *Perceptrons) Begin(run *wire.Run) (executor.Pass, error) {
 	}
 	p := &perceptronPass{r: r, m: m, run: run, items: make([]perceptronItem, len(run.Items))}
 	for i := range p.items {
-		p.items[i].err = p.items[i].take(r, &m, run.Items[i].Work)
+		p.items[i].err = p.items[i].readInputs(r, &m, run.Items[i].Work)
 	}
 	return p, nil
 }
@@ -142,8 +142,8 @@ type perceptronItem struct {
 	err        *engine.Error
 }
 
-// take checks an item and reads its inputs.
-func (it *perceptronItem) take(r *Perceptrons, m *perceptron, work wire.ItemWork) *engine.Error {
+// readInputs checks an item and reads its inputs.
+func (it *perceptronItem) readInputs(r *Perceptrons, m *perceptron, work wire.ItemWork) *engine.Error {
 	item, ok := work.(*wire.TensorItem)
 	if !ok {
 		return engine.Errorf(engine.CodeInternal, "%T is no item of tensors", work)
@@ -190,7 +190,7 @@ func (r *Perceptrons) read(refs []engine.Ref, name string, columns int) ([]float
 	if err := r.Read(ref.Blob, raw); err != nil {
 		return nil, 0, engine.Errorf(engine.CodeInternal, "tensor %s: %v", name, err)
 	}
-	return decode(raw), ref.Shape[0], nil
+	return decodeFloats(raw), ref.Shape[0], nil
 }
 
 // perceptronPass computes a layer of an item in a step, and then its gradient.
@@ -202,19 +202,19 @@ type perceptronPass struct {
 	step  int
 }
 
-func (p *perceptronPass) steps() int     { return 2 * len(p.items) }
+func (p *perceptronPass) stepCount() int { return 2 * len(p.items) }
 func (p *perceptronPass) Boundary() bool { return true }
-func (p *perceptronPass) Share() float64 { return float64(p.step) / float64(p.steps()) }
+func (p *perceptronPass) Share() float64 { return float64(p.step) / float64(p.stepCount()) }
 func (p *perceptronPass) Close()         {}
 
 func (p *perceptronPass) Step() (bool, error) {
 	if it := &p.items[p.step/2]; it.err == nil && p.step%2 == 0 {
-		it.h = p.m.a.times(it.x)
+		it.h = p.m.a.multiplyRows(it.x)
 		for i, v := range it.h {
 			it.h[i] = float32(math.Tanh(float64(v)))
 		}
 	} else if it.err == nil {
-		it.y = p.m.b.times(it.h)
+		it.y = p.m.b.multiplyRows(it.h)
 		if it.Grad != nil {
 			it.grad = p.m.b.transposedTimes(it.seed)
 			for i, h := range it.h {
@@ -224,7 +224,7 @@ func (p *perceptronPass) Step() (bool, error) {
 		}
 	}
 	p.step++
-	return p.step == p.steps(), nil
+	return p.step == p.stepCount(), nil
 }
 
 func (p *perceptronPass) Results() []wire.ItemResult {
@@ -235,7 +235,7 @@ func (p *perceptronPass) Results() []wire.ItemResult {
 		if it.err != nil {
 			continue
 		}
-		if refs, err := p.outputs(it); err != nil {
+		if refs, err := p.putOutputs(it); err != nil {
 			results[i].Err = engine.Errorf(engine.CodeOverloaded, "outputs of job %v: %v", job, err)
 		} else {
 			results[i].Output = &engine.TensorOutput{Outputs: refs}
@@ -244,9 +244,9 @@ func (p *perceptronPass) Results() []wire.ItemResult {
 	return results
 }
 
-func (p *perceptronPass) outputs(it *perceptronItem) (refs []engine.Ref, failed error) {
+func (p *perceptronPass) putOutputs(it *perceptronItem) (refs []engine.Ref, failed error) {
 	add := func(name string, values []float32) {
-		blob, err := p.r.Put(encode(values))
+		blob, err := p.r.Put(encodeFloats(values))
 		failed = errors.Join(failed, err)
 		refs = append(refs, engine.Ref{Name: name, Type: engine.FP32, Shape: []int{it.rows, len(values) / it.rows}, Blob: blob})
 	}
@@ -265,8 +265,8 @@ func (p *perceptronPass) outputs(it *perceptronItem) (refs []engine.Ref, failed 
 	return refs, failed
 }
 
-// times is x W^T for the rows of x.
-func (w *matrix) times(x []float32) []float32 {
+// multiplyRows is x W^T for the rows of x.
+func (w *matrix) multiplyRows(x []float32) []float32 {
 	var out []float32
 	for row := range slices.Chunk(x, w.in) {
 		for line := range slices.Chunk(w.values, w.in) {
@@ -295,7 +295,7 @@ func (w *matrix) transposedTimes(y []float32) []float32 {
 	return out
 }
 
-func encode(values []float32) []byte {
+func encodeFloats(values []float32) []byte {
 	var raw []byte
 	for _, v := range values {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -303,7 +303,7 @@ func encode(values []float32) []byte {
 	return raw
 }
 
-func decode(raw []byte) []float32 {
+func decodeFloats(raw []byte) []float32 {
 	values := make([]float32, 0, len(raw)/4)
 	for word := range slices.Chunk(raw, 4) {
 		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(word)))

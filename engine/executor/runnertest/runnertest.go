@@ -126,8 +126,8 @@ func (s *subject) begin(items ...wire.RunItem) executor.Pass {
 // maxSteps is more than any pass of the suite has.
 const maxSteps = 100_000
 
-// step steps p at most n times and reports whether it ended.
-func (s *subject) step(p executor.Pass, n int) bool {
+// stepAtMost steps p at most n times and reports whether it ended.
+func (s *subject) stepAtMost(p executor.Pass, n int) bool {
 	s.Helper()
 	for range n {
 		done, err := p.Step()
@@ -145,7 +145,7 @@ func (s *subject) step(p executor.Pass, n int) bool {
 func (s *subject) toBoundary(p executor.Pass) bool {
 	s.Helper()
 	for range maxSteps {
-		if s.step(p, 1) {
+		if s.stepAtMost(p, 1) {
 			return true
 		}
 		if p.Boundary() {
@@ -156,13 +156,13 @@ func (s *subject) toBoundary(p executor.Pass) bool {
 	return false
 }
 
-// end steps p to its end and returns what it found.
-func (s *subject) end(p executor.Pass) []outcome {
+// stepToEnd steps p to its end and returns what it found.
+func (s *subject) stepToEnd(p executor.Pass) []outcome {
 	s.Helper()
-	if !s.step(p, maxSteps) {
+	if !s.stepAtMost(p, maxSteps) {
 		s.Fatalf("the pass did not end after %d steps", maxSteps)
 	}
-	return s.outcomes(p.Results())
+	return s.outcomesOf(p.Results())
 }
 
 // run takes items that must succeed through a pass.
@@ -170,7 +170,7 @@ func (s *subject) run(items ...wire.RunItem) []outcome {
 	s.Helper()
 	p := s.begin(items...)
 	defer p.Close()
-	found := s.end(p)
+	found := s.stepToEnd(p)
 	if len(found) != len(items) {
 		s.Fatalf("%d results for %d items", len(found), len(items))
 	}
@@ -189,7 +189,7 @@ type outcome struct {
 	output any
 }
 
-func (s *subject) outcomes(results []wire.ItemResult) []outcome {
+func (s *subject) outcomesOf(results []wire.ItemResult) []outcome {
 	all := make([]outcome, len(results))
 	for i, r := range results {
 		all[i] = outcome{job: r.Job, err: r.Err, output: r.Output}
@@ -204,8 +204,8 @@ func (s *subject) outcomes(results []wire.ItemResult) []outcome {
 	return all
 }
 
-// equal compares outcomes bit by bit.
-func (s *subject) equal(how string, got, want []outcome) {
+// expectEqual compares outcomes bit by bit.
+func (s *subject) expectEqual(how string, got, want []outcome) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {
 		s.Errorf("%s: %+v, want %+v", how, got, want)

@@ -19,7 +19,7 @@ type Blobs interface {
 
 var tensors = kind{
 	name: "tensors",
-	work: func(s *subject, size, salt int) wire.ItemWork { return s.tensors(size, salt) },
+	work: func(s *subject, size, salt int) wire.ItemWork { return s.tensorItem(size, salt) },
 	bad:  (*subject).badTensors,
 	tests: []test{
 		{"wanted outputs", testOutputs},
@@ -28,7 +28,7 @@ var tensors = kind{
 
 var gradients = kind{
 	name: "gradients",
-	work: func(s *subject, size, salt int) wire.ItemWork { return s.gradient(size, salt) },
+	work: func(s *subject, size, salt int) wire.ItemWork { return s.gradientItem(size, salt) },
 	bad:  (*subject).badGradients,
 	tests: []test{
 		{"finite differences", testDifferences},
@@ -60,19 +60,19 @@ func (s *subject) bytesOf(ref engine.Ref) []byte {
 	return raw
 }
 
-// put makes a tensor of float32.
-func (s *subject) put(name string, shape []int, values []float32) engine.Ref {
+// putTensor makes a tensor of float32.
+func (s *subject) putTensor(name string, shape []int, values []float32) engine.Ref {
 	s.Helper()
-	blob, err := s.r.(Blobs).Put(encode(values))
+	blob, err := s.r.(Blobs).Put(encodeFloats(values))
 	if err != nil {
 		s.Fatal(err)
 	}
 	return engine.Ref{Name: name, Type: engine.FP32, Shape: shape, Blob: blob}
 }
 
-// random makes tensors of a spec with a batch, whose other free dimensions are 8, of values that differ with
+// randomTensors makes tensors of a spec with a batch, whose other free dimensions are 8, of values that differ with
 // salt.
-func (s *subject) random(specs []wire.TensorSpec, batch, salt int) (refs []engine.Ref) {
+func (s *subject) randomTensors(specs []wire.TensorSpec, batch, salt int) (refs []engine.Ref) {
 	for i, spec := range specs {
 		if spec.Type != engine.FP32 {
 			s.Fatalf("%s is %v; the suite makes %v alone", spec.Name, spec.Type, engine.FP32)
@@ -92,7 +92,7 @@ func (s *subject) random(specs []wire.TensorSpec, batch, salt int) (refs []engin
 		for i := range values {
 			values[i] = float32(random.NormFloat64())
 		}
-		refs = append(refs, s.put(spec.Name, shape, values))
+		refs = append(refs, s.putTensor(spec.Name, shape, values))
 	}
 	return refs
 }
@@ -100,17 +100,17 @@ func (s *subject) random(specs []wire.TensorSpec, batch, salt int) (refs []engin
 // batchOf is the frames of an item of a size.
 func batchOf(size int) int { return 1 + size/20 }
 
-func (s *subject) tensors(size, salt int) *wire.TensorItem {
+func (s *subject) tensorItem(size, salt int) *wire.TensorItem {
 	batch := batchOf(size)
-	return &wire.TensorItem{Tensors: engine.Tensors{Inputs: s.random(s.model.Tensors.Inputs, batch, salt), Frames: float64(batch)}}
+	return &wire.TensorItem{Tensors: engine.Tensors{Inputs: s.randomTensors(s.model.Tensors.Inputs, batch, salt), Frames: float64(batch)}}
 }
 
-// gradient asks for that of the first output, with respect to all inputs, and for the output.
-func (s *subject) gradient(size, salt int) *wire.TensorItem {
-	it := s.tensors(size, salt)
+// gradientItem asks for that of the first output, with respect to all inputs, and for the output.
+func (s *subject) gradientItem(size, salt int) *wire.TensorItem {
+	it := s.tensorItem(size, salt)
 	out := s.model.Tensors.Outputs[0]
 	it.Outputs = []string{out.Name}
-	it.Grad = &engine.Grad{Seeds: s.random([]wire.TensorSpec{out}, batchOf(size), salt+1000)}
+	it.Grad = &engine.Grad{Seeds: s.randomTensors([]wire.TensorSpec{out}, batchOf(size), salt+1000)}
 	for _, in := range it.Inputs {
 		it.Grad.Inputs = append(it.Grad.Inputs, in.Name)
 	}
@@ -118,16 +118,16 @@ func (s *subject) gradient(size, salt int) *wire.TensorItem {
 	return it
 }
 
-// computed runs an item, to its tensors.
-func (s *subject) computed(it *wire.TensorItem) []tensor {
+// runTensors runs an item, to its tensors.
+func (s *subject) runTensors(it *wire.TensorItem) []tensor {
 	s.Helper()
 	return s.run(wire.RunItem{Job: 1, Work: it})[0].output.([]tensor)
 }
 
 // testOutputs asks for outputs one by one, and for all of them without names.
 func testOutputs(s *subject) {
-	it := s.tensors(30, 1)
-	all := s.computed(it)
+	it := s.tensorItem(30, 1)
+	all := s.runTensors(it)
 	specs := s.model.Tensors.Outputs
 	if len(all) != len(specs) {
 		s.Fatalf("%d outputs, the model has %d", len(all), len(specs))
@@ -135,35 +135,35 @@ func testOutputs(s *subject) {
 	for i := len(specs) - 1; i >= 0; i-- {
 		spec := specs[i]
 		it.Outputs = []string{spec.Name}
-		one := s.computed(it)
-		if len(one) != 1 || fmt.Sprint(one[0]) != fmt.Sprint(all[i]) || one[0].name != spec.Name || !fits(one[0].shape, spec.Shape) {
+		one := s.runTensors(it)
+		if len(one) != 1 || fmt.Sprint(one[0]) != fmt.Sprint(all[i]) || one[0].name != spec.Name || !fitsSpec(one[0].shape, spec.Shape) {
 			s.Errorf("output %s alone is %+v, among all %+v", spec.Name, one, all[i])
 		}
 	}
 }
 
-func fits(shape, spec []int) bool {
+func fitsSpec(shape, spec []int) bool {
 	return slices.EqualFunc(shape, spec, func(n, want int) bool { return n == want || want < 0 && n > 0 })
 }
 
 // testDifferences compares the gradient along random ways with differences of what it is the gradient of.
 func testDifferences(s *subject) {
-	it := s.gradient(30, 1)
-	found := s.computed(it)
+	it := s.gradientItem(30, 1)
+	found := s.runTensors(it)
 	seed := s.valuesOf(it.Grad.Seeds[0])
 	at := func(inputs []engine.Ref) float64 {
 		moved := &wire.TensorItem{Tensors: engine.Tensors{Inputs: inputs, Outputs: it.Outputs, Frames: it.Frames}}
-		return dot(decode([]byte(s.computed(moved)[0].bytes)), seed)
+		return dot(decodeFloats([]byte(s.runTensors(moved)[0].bytes)), seed)
 	}
 	for salt := range 5 {
 		const step = 1e-2
 		var further, back []engine.Ref
 		slope := 0.0
 		for i, ref := range it.Inputs {
-			way := s.valuesOf(s.random([]wire.TensorSpec{{Name: "way", Type: engine.FP32, Shape: ref.Shape}}, 0, 2000+salt)[0])
+			way := s.valuesOf(s.randomTensors([]wire.TensorSpec{{Name: "way", Type: engine.FP32, Shape: ref.Shape}}, 0, 2000+salt)[0])
 			further = append(further, s.moved(ref, way, step))
 			back = append(back, s.moved(ref, way, -step))
-			slope += dot(decode([]byte(found[1+i].bytes)), way)
+			slope += dot(decodeFloats([]byte(found[1+i].bytes)), way)
 		}
 		if difference := (at(further) - at(back)) / (2 * step); math.Abs(difference-slope) > 1e-2*(1+math.Abs(slope)) {
 			s.Errorf("along way %d the gradient is %v, the difference %v", salt, slope, difference)
@@ -171,7 +171,7 @@ func testDifferences(s *subject) {
 	}
 }
 
-func (s *subject) valuesOf(ref engine.Ref) []float32 { return decode(s.bytesOf(ref)) }
+func (s *subject) valuesOf(ref engine.Ref) []float32 { return decodeFloats(s.bytesOf(ref)) }
 
 // moved is a tensor some steps along a way.
 func (s *subject) moved(ref engine.Ref, way []float32, steps float32) engine.Ref {
@@ -179,7 +179,7 @@ func (s *subject) moved(ref engine.Ref, way []float32, steps float32) engine.Ref
 	for i := range values {
 		values[i] += steps * way[i]
 	}
-	return s.put(ref.Name, ref.Shape, values)
+	return s.putTensor(ref.Name, ref.Shape, values)
 }
 
 func dot(a, b []float32) (sum float64) {
@@ -192,13 +192,13 @@ func dot(a, b []float32) (sum float64) {
 // badTensors are items that are not within the limits, with the figures or names that the refusal tells.
 func (s *subject) badTensors() map[string]bad {
 	change := func(f func(in *engine.Ref)) *wire.TensorItem {
-		it := s.tensors(1, 1)
+		it := s.tensorItem(1, 1)
 		in := &it.Inputs[0]
 		in.Shape = slices.Clone(in.Shape)
 		f(in)
 		return it
 	}
-	missing, unknown := s.tensors(1, 1), s.tensors(1, 1)
+	missing, unknown := s.tensorItem(1, 1), s.tensorItem(1, 1)
 	missing.Inputs = missing.Inputs[1:]
 	unknown.Outputs = []string{"no such output"}
 	in := s.model.Tensors.Inputs[0]
@@ -216,7 +216,7 @@ func (s *subject) badTensors() map[string]bad {
 
 // badGradients are items that ask for what is no gradient of the model.
 func (s *subject) badGradients() map[string]bad {
-	unknown, unseeded, other := s.gradient(1, 1), s.gradient(1, 1), s.gradient(1, 1)
+	unknown, unseeded, other := s.gradientItem(1, 1), s.gradientItem(1, 1), s.gradientItem(1, 1)
 	unknown.Grad.Inputs = []string{"no such input"}
 	unseeded.Grad.Seeds = nil
 	seed := &other.Grad.Seeds[0]

@@ -13,7 +13,7 @@ import (
 
 var tokens = kind{
 	name: "tokens",
-	work: func(s *subject, size, salt int) wire.ItemWork { return s.tokens(size, salt) },
+	work: func(s *subject, size, salt int) wire.ItemWork { return s.tokenItem(size, salt) },
 	bad:  (*subject).badTokens,
 	tests: []test{
 		{"answers", testAnswers},
@@ -27,8 +27,8 @@ var tokens = kind{
 	},
 }
 
-// prompt makes n tokens that differ with salt.
-func (s *subject) prompt(n, salt int) []engine.TokenID {
+// promptTokens makes n tokens that differ with salt.
+func (s *subject) promptTokens(n, salt int) []engine.TokenID {
 	l := s.model.Tokens
 	ids := make([]engine.TokenID, min(n, l.MaxModelLen-1))
 	for i := range ids {
@@ -37,26 +37,26 @@ func (s *subject) prompt(n, salt int) []engine.TokenID {
 	return ids
 }
 
-func (s *subject) tokens(n, salt int) *wire.TokenItem {
+func (s *subject) tokenItem(n, salt int) *wire.TokenItem {
 	last := engine.TokenID(s.model.Tokens.VocabSize - 1)
-	return &wire.TokenItem{Tokens: s.prompt(n, salt), Ask: engine.Ask{Top: 5, Labels: []engine.TokenID{last, 0}}}
+	return &wire.TokenItem{Tokens: s.promptTokens(n, salt), Ask: engine.Ask{Top: 5, Labels: []engine.TokenID{last, 0}}}
 }
 
-// of makes an item.
-func of(salt int, it *wire.TokenItem) wire.RunItem {
+// itemOf makes an item.
+func itemOf(salt int, it *wire.TokenItem) wire.RunItem {
 	return wire.RunItem{Job: engine.JobID(salt), Work: it}
 }
 
-// answered runs an item, to its output.
-func (s *subject) answered(it *wire.TokenItem) *engine.TokenOutput {
+// runTokens runs an item, to its output.
+func (s *subject) runTokens(it *wire.TokenItem) *engine.TokenOutput {
 	s.Helper()
-	return s.run(of(1, it))[0].output.(*engine.TokenOutput)
+	return s.run(itemOf(1, it))[0].output.(*engine.TokenOutput)
 }
 
 func testAnswers(s *subject) {
-	it := s.tokens(40, 1)
+	it := s.tokenItem(40, 1)
 	vocab := s.model.Tokens.VocabSize
-	a := s.answered(it).Answer
+	a := s.runTokens(it).Answer
 	if a == nil || int(a.Token) >= vocab || a.Logprob > 0 {
 		s.Fatalf("Answer = %+v", a)
 	}
@@ -68,7 +68,7 @@ func testAnswers(s *subject) {
 	}
 	it.Ask.Allowed = engine.NewTokenSet(1, engine.TokenID(vocab-1))
 	it.Ask.Top = 2
-	a = s.answered(it).Answer
+	a = s.runTokens(it).Answer
 	sum := 0.0
 	for _, e := range a.Top {
 		sum += math.Exp(float64(e.Logprob))
@@ -80,8 +80,8 @@ func testAnswers(s *subject) {
 
 // testAllButOne allows nearly all tokens: the likeliest one alone may not come.
 func testAllButOne(s *subject) {
-	it := s.tokens(40, 1)
-	first := s.answered(it).Answer.Token
+	it := s.tokenItem(40, 1)
+	first := s.runTokens(it).Answer.Token
 	all := make([]engine.TokenID, 0, s.model.Tokens.VocabSize)
 	for id := range engine.TokenID(s.model.Tokens.VocabSize) {
 		if id != first {
@@ -89,7 +89,7 @@ func testAllButOne(s *subject) {
 		}
 	}
 	it.Ask.Allowed = engine.NewTokenSet(all...)
-	a := s.answered(it).Answer
+	a := s.runTokens(it).Answer
 	if a.Token == first || slices.ContainsFunc(a.Top, func(e engine.TokenLogprob) bool { return e.ID == first }) {
 		s.Errorf("with all tokens allowed but %d: %+v", first, a)
 	}
@@ -111,14 +111,14 @@ func testCached(s *subject) {
 	if l.NumBlocks < 3 || l.MaxModelLen < 2*l.BlockTokens+10 {
 		return
 	}
-	it := s.tokens(2*l.BlockTokens+7, 1)
-	want := s.run(of(1, it))
+	it := s.tokenItem(2*l.BlockTokens+7, 1)
+	want := s.run(itemOf(1, it))
 	it.Blocks = []wire.BlockID{2, 0}
-	s.equal("filling blocks", s.run(of(1, it)), want)
+	s.expectEqual("filling blocks", s.run(itemOf(1, it)), want)
 	it.Cached = 2 * l.BlockTokens
-	s.equal("cached", s.run(of(1, it)), want)
+	s.expectEqual("cached", s.run(itemOf(1, it)), want)
 	it.From, it.Tokens = it.Cached, it.Tokens[it.Cached:]
-	s.equal("cached, which is left out", s.run(of(1, it)), want)
+	s.expectEqual("cached, which is left out", s.run(itemOf(1, it)), want)
 }
 
 // testGenerated goes on from generated tokens: with all of the sequence, and with what is computed and what bans look
@@ -128,19 +128,19 @@ func testGenerated(s *subject) {
 	if l.NumBlocks < 3 || l.MaxModelLen < 2*l.BlockTokens+10 {
 		return
 	}
-	it := s.tokens(2*l.BlockTokens+7, 1)
+	it := s.tokenItem(2*l.BlockTokens+7, 1)
 	n := len(it.Tokens)
 	it.Draw, it.Ask.Temperature, it.Ask.Seed = 5, 1, 7
-	chosen := s.answered(it).Answer.Token
+	chosen := s.runTokens(it).Answer.Token
 	it.Ask.Bans = []engine.Ban{{Tokens: []engine.TokenID{it.Tokens[n-2], it.Tokens[n-1], chosen}}, {Tokens: []engine.TokenID{(chosen + 1) % engine.TokenID(l.VocabSize)}, Before: 5}}
-	want := s.run(of(1, it))
+	want := s.run(itemOf(1, it))
 	it.Blocks = []wire.BlockID{2, 0, 1}
-	s.equal("filling blocks", s.run(of(1, it)), want)
+	s.expectEqual("filling blocks", s.run(itemOf(1, it)), want)
 	for from := range 3 {
 		last := *it
 		last.From, last.Cached = n-2-from, n-1
 		last.Tokens = it.Tokens[last.From:]
-		s.equal("going on", s.run(of(1, &last)), want)
+		s.expectEqual("going on", s.run(itemOf(1, &last)), want)
 	}
 }
 
@@ -152,30 +152,30 @@ func testParts(s *subject) {
 		return
 	}
 	s.needBlocks(4, l.NumBlocks)
-	filler := s.tokens(2*l.BlockTokens+7, 1)
+	filler := s.tokenItem(2*l.BlockTokens+7, 1)
 	filler.Blocks = []wire.BlockID{2, 0, 3}
-	s.run(of(1, filler))
+	s.run(itemOf(1, filler))
 	shared := l.BlockTokens + l.BlockTokens/2 + 1
 	var cold, warm []wire.RunItem
 	for i := range 3 {
-		whole := s.tokens(shared+5, 2+i)
+		whole := s.tokenItem(shared+5, 2+i)
 		copy(whole.Tokens, filler.Tokens[:shared])
-		cold = append(cold, of(i, whole))
+		cold = append(cold, itemOf(i, whole))
 		part := *whole
 		part.Cached, part.Blocks = shared, []wire.BlockID{2, 1}[:1+i%2]
 		part.Part = wire.Part{Block: 0, Tokens: shared - l.BlockTokens}
 		part.From = i * shared / 2 // of nothing to all that is cached
 		part.Tokens = whole.Tokens[part.From:]
-		warm = append(warm, of(i, &part))
+		warm = append(warm, itemOf(i, &part))
 	}
 	want := s.run(cold...)
 	for i := range warm {
-		s.equal("over a part", s.run(warm[i]), want[i:i+1])
+		s.expectEqual("over a part", s.run(warm[i]), want[i:i+1])
 	}
-	s.equal("three over one part", s.run(warm...), want)
+	s.expectEqual("three over one part", s.run(warm...), want)
 	filled := *cold[1].Work.(*wire.TokenItem)
 	filled.Blocks, filled.Cached = []wire.BlockID{2, 1}, len(filled.Tokens)-1
-	s.equal("over the block that the part went to", s.run(of(1, &filled)), want[1:2])
+	s.expectEqual("over the block that the part went to", s.run(itemOf(1, &filled)), want[1:2])
 }
 
 // needBlocks ends a test that the model has too few blocks for.
@@ -193,25 +193,25 @@ func testLoaded(s *subject) {
 		return
 	}
 	s.needBlocks(4, l.NumBlocks, l.HostBlocks+1)
-	it := s.tokens(2*l.BlockTokens+7, 1)
-	want := s.run(of(1, it))
+	it := s.tokenItem(2*l.BlockTokens+7, 1)
+	want := s.run(itemOf(1, it))
 	it.Blocks = []wire.BlockID{2, 0}
-	s.run(of(1, it))
+	s.run(itemOf(1, it))
 	saver := s.r.(executor.Saver)
 	if err := saver.Save(s.model.Name, []wire.Copy{{Device: 0, Host: 1}, {Device: 2, Host: 2}}); err != nil {
 		s.Fatal(err)
 	}
-	other := s.tokens(2*l.BlockTokens+7, 2)
+	other := s.tokenItem(2*l.BlockTokens+7, 2)
 	other.Blocks = it.Blocks
-	s.run(of(1, other))
+	s.run(itemOf(1, other))
 	it.Blocks, it.Cached = []wire.BlockID{1, 3}, 2*l.BlockTokens
 	loads := []wire.Copy{{Device: 1, Host: 2}, {Device: 3, Host: 1}}
-	p, err := s.r.Begin(&wire.Run{Pass: 1, Model: s.model.Name, Loads: loads, Items: []wire.RunItem{of(1, it)}})
+	p, err := s.r.Begin(&wire.Run{Pass: 1, Model: s.model.Name, Loads: loads, Items: []wire.RunItem{itemOf(1, it)}})
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer p.Close()
-	s.equal("loaded", s.end(p), want)
+	s.expectEqual("loaded", s.stepToEnd(p), want)
 }
 
 // testNoSuchPages copies pages that there are not.
@@ -237,9 +237,9 @@ func testNoSuchPages(s *subject) {
 }
 
 func testPrompt(s *subject) {
-	it := s.tokens(30, 1)
+	it := s.tokenItem(30, 1)
 	it.Ask.PromptLogprobs, it.Ask.PromptTop = true, 3
-	scores := s.answered(it).Prompt
+	scores := s.runTokens(it).Prompt
 	if len(scores) != len(it.Tokens)-1 {
 		s.Fatalf("%d prompt scores for %d tokens", len(scores), len(it.Tokens))
 	}
@@ -271,7 +271,7 @@ func (s *subject) badTokens() map[string]bad {
 		"outside the vocabulary": {change(func(it *wire.TokenItem) { it.Tokens[7] = engine.TokenID(l.VocabSize) }), figures(l.VocabSize, 7)},
 		"all cached":             {change(func(it *wire.TokenItem) { it.Cached = len(it.Tokens) }), figures(20)},
 		"left out":               {change(func(it *wire.TokenItem) { it.From, it.Tokens = 3, it.Tokens[3:] }), figures(20, 3)},
-		"cached beyond blocks":   {change(func(it *wire.TokenItem) { it.Tokens, it.Cached = s.prompt(reach+1, 1), reach }), figures(reach, l.BlockTokens)},
+		"cached beyond blocks":   {change(func(it *wire.TokenItem) { it.Tokens, it.Cached = s.promptTokens(reach+1, 1), reach }), figures(reach, l.BlockTokens)},
 		"no such block":          {change(func(it *wire.TokenItem) { it.Blocks = []wire.BlockID{wire.BlockID(l.NumBlocks)} }), figures(l.NumBlocks)},
 		"tensors and no tokens":  {&wire.TensorItem{}, []string{"TensorItem"}},
 	}

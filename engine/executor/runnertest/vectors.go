@@ -10,21 +10,21 @@ import (
 // vectors is the kind of models that give nothing else of a prompt.
 var vectors = kind{
 	name:  "vectors",
-	work:  func(s *subject, size, salt int) wire.ItemWork { return s.vector(size, salt, engine.PoolMean) },
+	work:  func(s *subject, size, salt int) wire.ItemWork { return s.vectorItem(size, salt, engine.PoolMean) },
 	bad:   (*subject).badVectors,
 	tests: []test{{"vectors", testVectors}},
 }
 
-func (s *subject) vector(n, salt int, way engine.Pool) *wire.TokenItem {
-	return &wire.TokenItem{Tokens: s.prompt(n, salt), Ask: engine.Ask{Pool: way}}
+func (s *subject) vectorItem(n, salt int, way engine.Pool) *wire.TokenItem {
+	return &wire.TokenItem{Tokens: s.promptTokens(n, salt), Ask: engine.Ask{Pool: way}}
 }
 
 // badVectors are those of tokens, and asks that the model cannot answer.
 func (s *subject) badVectors() map[string]bad {
 	all := s.badTokens()
-	all["a token and no vector"] = bad{s.tokens(20, 1), nil}
+	all["a token and no vector"] = bad{s.tokenItem(20, 1), nil}
 	if s.model.Tokens.Labels == 0 {
-		it := s.vector(20, 1, engine.PoolMean)
+		it := s.vectorItem(20, 1, engine.PoolMean)
 		it.Ask.Head = true
 		all["no head"] = bad{it, []string{"head"}}
 	}
@@ -36,7 +36,7 @@ func (s *subject) badVectors() map[string]bad {
 func testVectors(s *subject) {
 	l := s.model.Tokens
 	const n = 40
-	of := func(way engine.Pool) []float32 { return s.answered(s.vector(n, 1, way)).Vector }
+	of := func(way engine.Pool) []float32 { return s.runTokens(s.vectorItem(n, 1, way)).Vector }
 	states := slices.Collect(slices.Chunk(of(engine.PoolAll), l.Hidden))
 	if len(states) != min(n, l.MaxModelLen-1) || len(states[len(states)-1]) != l.Hidden {
 		s.Fatalf("%d vectors of %d tokens, the last of %d numbers, want %d", len(states), n, len(states[len(states)-1]), l.Hidden)
@@ -54,9 +54,9 @@ func testVectors(s *subject) {
 		s.Error("the largest numbers are not those of all tokens")
 	}
 	if l.Labels > 0 {
-		it := s.vector(n, 1, engine.PoolFirst)
+		it := s.vectorItem(n, 1, engine.PoolFirst)
 		it.Ask.Head = true
-		if got := s.answered(it).Vector; len(got) != l.Labels {
+		if got := s.runTokens(it).Vector; len(got) != l.Labels {
 			s.Errorf("%d logits, want %d", len(got), l.Labels)
 		}
 	}

@@ -69,7 +69,7 @@ func (x *Exchange) read(r *http.Request, from source) (*Body, *Refusal) {
 		return nil, WithStatus(http.StatusRequestEntityTooLarge, api.TypeInvalidRequest, "body_too_large", "the body has %d bytes; the limit is %d", r.ContentLength, s.cfg.MaxBody)
 	}
 	b := &Body{shared: s, buffer: s.buffers.Get().(*[]byte), holder: x.Holder()}
-	refused := x.fill(b, from)
+	refused := x.fillBody(b, from)
 	x.Memory += b.held
 	if refused != nil {
 		b.Release()
@@ -98,11 +98,11 @@ func CheckJSON(r *http.Request) *Refusal {
 	return nil
 }
 
-// fill reads a body into b, growing by doubling until a quarter of it is there, so that a false Content-Length costs
+// fillBody reads a body into b, growing by doubling until a quarter of it is there, so that a false Content-Length costs
 // little.
-func (x *Exchange) fill(b *Body, from source) *Refusal {
+func (x *Exchange) fillBody(b *Body, from source) *Refusal {
 	s, buf := x.shared, (*b.buffer)[:0]
-	if cap(buf) >= heldBody && b.hold(int64(cap(buf))) != nil {
+	if cap(buf) >= heldBody && b.holdBytes(int64(cap(buf))) != nil {
 		buf = nil
 	}
 	if want := min(from.length, heldBody/2) + 1; int64(cap(buf)) < want {
@@ -122,7 +122,7 @@ func (x *Exchange) fill(b *Body, from source) *Refusal {
 			return nil
 		}
 		if err != nil {
-			return s.unreadable(err, b, len(buf), from.length)
+			return s.refuseUnreadable(err, b, len(buf), from.length)
 		}
 		if len(buf) < cap(buf) {
 			continue
@@ -132,7 +132,7 @@ func (x *Exchange) fill(b *Body, from source) *Refusal {
 			size = whole
 		}
 		if size >= heldBody {
-			if refused := b.hold(int64(size)); refused != nil {
+			if refused := b.holdBytes(int64(size)); refused != nil {
 				return refused
 			}
 		}
@@ -150,16 +150,16 @@ func (x *Exchange) expectMore(b *Body, there int) {
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(deadline) // writers of tests have none
 }
 
-// hold counts size bytes for b, in place of what it held, if the budget allows.
-func (b *Body) hold(size int64) *Refusal {
+// holdBytes counts size bytes for b, in place of what it held, if the budget allows.
+func (b *Body) holdBytes(size int64) *Refusal {
 	if full := b.shared.bodies.Hold(b.holder, size-b.held); full != nil {
-		return refuse(engine.CodeOverloaded, "the server has no memory for the large body, in bytes: %v; come back later", full)
+		return newRefusal(engine.CodeOverloaded, "the server has no memory for the large body, in bytes: %v; come back later", full)
 	}
 	b.held = size
 	return nil
 }
 
-func (s *Shared) unreadable(err error, b *Body, got int, length int64) *Refusal {
+func (s *Shared) refuseUnreadable(err error, b *Body, got int, length int64) *Refusal {
 	var network net.Error
 	var coded *codingError
 	switch {

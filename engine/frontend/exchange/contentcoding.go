@@ -49,7 +49,7 @@ func (d *decoding) Read(p []byte) (n int, err error) {
 	if d.plain == nil {
 		if d.plain, err = d.open(d.buffer); err != nil {
 			d.plain = nil
-			return 0, d.cause(err)
+			return 0, d.endCause(err)
 		}
 	}
 	if n, err = d.plain.Read(p); err == nil {
@@ -60,11 +60,11 @@ func (d *decoding) Read(p []byte) (n int, err error) {
 			err = errors.New("there is more behind its end")
 		}
 	}
-	return n, d.cause(err)
+	return n, d.endCause(err)
 }
 
-// cause is why reading has ended.
-func (d *decoding) cause(err error) error {
+// endCause is why reading has ended.
+func (d *decoding) endCause(err error) error {
 	switch {
 	case d.from.failed != nil:
 		return d.from.failed

@@ -25,14 +25,14 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	if refused != nil {
 		return nil, refused
 	}
-	done, refused := x.shared.turn(r.Context(), b)
+	done, refused := x.shared.waitTurn(r.Context(), b)
 	if refused != nil {
 		return nil, refused
 	}
 	defer done()
 	request, err := decode(b.Bytes)
 	if err == nil {
-		x.shared.unknown.look(r.URL.Path, b.Bytes, x.shared.cfg.Log)
+		x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
 	}
 	b.Release()
 	if err != nil {
@@ -41,9 +41,9 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	return next(request)
 }
 
-// turn waits until b may be decoded and tokenized, which for all but a big body is now. The caller calls
+// waitTurn waits until b may be decoded and tokenized, which for all but a big body is now. The caller calls
 // done after that. A refused body is released.
-func (s *Shared) turn(ctx context.Context, b *Body) (done func(), refused *Refusal) {
+func (s *Shared) waitTurn(ctx context.Context, b *Body) (done func(), refused *Refusal) {
 	if len(b.Bytes) < bigPrompt {
 		return func() {}, nil
 	}

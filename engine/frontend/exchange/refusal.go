@@ -89,16 +89,16 @@ func RefusalOf(ctx context.Context, err error) *Refusal {
 	case ctx.Err() != nil:
 		return Ended(ctx)
 	}
-	return refuse(engine.CodeInternal, "%v", err)
+	return newRefusal(engine.CodeInternal, "%v", err)
 }
 
-func refuse(code engine.Code, format string, args ...any) *Refusal {
+func newRefusal(code engine.Code, format string, args ...any) *Refusal {
 	return fromEngine(engine.Errorf(code, format, args...))
 }
 
 // Unavailable refuses what may be served later.
 func Unavailable(format string, args ...any) *Refusal {
-	return refuse(engine.CodeUnavailable, format, args...)
+	return newRefusal(engine.CodeUnavailable, format, args...)
 }
 
 // Invalid is a 400 about a request field.
@@ -121,7 +121,7 @@ func Ended(ctx context.Context) *Refusal {
 	if errors.Is(context.Cause(ctx), httpserve.ErrDraining) {
 		return Draining()
 	}
-	return refuse(engine.CodeCancelled, "%v", httpserve.ErrClientGone)
+	return newRefusal(engine.CodeCancelled, "%v", httpserve.ErrClientGone)
 }
 
 // UnknownModel is in vLLM's words.

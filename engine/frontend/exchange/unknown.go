@@ -26,21 +26,21 @@ type unknown struct {
 // Reads says which fields the bodies of each path may have.
 func (s *Shared) Reads(fields map[string]map[string]bool) { s.unknown.fields = fields }
 
-// look finds those of a body that its path does not read.
-func (u *unknown) look(path string, body []byte, log *zap.Logger) {
+// findFields finds those of a body that its path does not read.
+func (u *unknown) findFields(path string, body []byte, log *zap.Logger) {
 	fields := u.fields[path]
 	if fields == nil {
 		return
 	}
 	for key := range api.Keys(body) {
-		if !fields[strings.ToLower(key)] && u.first(path, key) {
+		if !fields[strings.ToLower(key)] && u.isFirstSeen(path, key) {
 			log.Info("bodies have a field that this path does not read; it is passed over", zap.String("path", path), zap.String("field", key[:min(len(key), maxUnknownName)]))
 		}
 	}
 }
 
-// first says whether a field was not told of, and may be.
-func (u *unknown) first(path, key string) bool {
+// isFirstSeen says whether a field was not told of, and may be.
+func (u *unknown) isFirstSeen(path, key string) bool {
 	named := [2]string{path, key[:min(len(key), maxUnknownName)]}
 	u.mu.Lock()
 	defer u.mu.Unlock()

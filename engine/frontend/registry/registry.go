@@ -74,7 +74,7 @@ type models struct {
 	byName map[string]*Model // by every name
 }
 
-func (m *models) names() []string {
+func (m *models) modelNames() []string {
 	list := make([]string, len(m.list))
 	for i := range list {
 		list[i] = m.list[i].Name
@@ -86,7 +86,7 @@ func (m *models) names() []string {
 func (g *Registry) All() []*Model { return g.now.Load().list }
 
 // Names are those of the models, in the pool.
-func (g *Registry) Names() []string { return g.now.Load().names() }
+func (g *Registry) Names() []string { return g.now.Load().modelNames() }
 
 // Aliases are all names that requests may use.
 func (g *Registry) Aliases() []string { return slices.Sorted(maps.Keys(g.now.Load().byName)) }
@@ -121,7 +121,7 @@ func (g *Registry) Set(served []Model) error {
 		return nil
 	}
 	for _, m := range before.list {
-		if !slices.Contains(set.names(), m.Name) {
+		if !slices.Contains(set.modelNames(), m.Name) {
 			g.pool.Abandon(m.Name, engine.Errorf(engine.CodeUnavailable, "model %q was taken out of the server's configuration", m.Name))
 		}
 	}

@@ -42,8 +42,8 @@ var families = map[string]func(*weights.Config, *Spec) error{
 	"Qwen3":   qwen3,
 }
 
-// supported says which names in config.json's architectures are.
-func supported() string {
+// supportedNames says which names in config.json's architectures are.
+func supportedNames() string {
 	var names []string
 	for family := range families {
 		names = append(names, family+"ForCausalLM")
@@ -72,7 +72,7 @@ func specIn(c *weights.Config, trunk string) (Spec, error) {
 		family, purpose = purposeOf(c.Architectures[0])
 	}
 	if family == "" {
-		return Spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, supported())
+		return Spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, supportedNames())
 	}
 	var s Spec
 	err := c.CheckSizes()
@@ -90,7 +90,7 @@ func specIn(c *weights.Config, trunk string) (Spec, error) {
 		err = s.check()
 	}
 	if err == nil && c.QuantizationConfig != nil {
-		err = s.quantize(c.QuantizationConfig)
+		err = s.readQuantization(c.QuantizationConfig)
 	}
 	if err == nil {
 		s.InvFreq, err = ropeFrequencies(c, s.Heads.Dim)

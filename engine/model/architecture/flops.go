@@ -12,18 +12,18 @@ func (s *Spec) rowFLOPs() float64 {
 
 // LayerFLOPs are those of segments of rows in a layer.
 func (s *Spec) LayerFLOPs(segs []kernels.Segment, window int) float64 {
-	rows, pairs := seen(segs, window)
+	rows, pairs := countSeenPairs(segs, window)
 	return rows*s.rowFLOPs() + pairs*4*float64(s.Heads.Q*s.Heads.Dim)
 }
 
 // RestFLOPs are those of segments in the last layer when that has their keys and values.
 func (s *Spec) RestFLOPs(segs []kernels.Segment) float64 {
-	rows, _ := seen(segs, 0)
+	rows, _ := countSeenPairs(segs, 0)
 	return s.LayerFLOPs(segs, s.Windows[s.Layers-1]) - rows*s.StoreFLOPs()
 }
 
-// seen counts the rows of segments, and the pairs of a row and a position that it sees.
-func seen(segs []kernels.Segment, window int) (rows, pairs float64) {
+// countSeenPairs counts the rows of segments, and the pairs of a row and a position that it sees.
+func countSeenPairs(segs []kernels.Segment, window int) (rows, pairs float64) {
 	for _, s := range segs {
 		n := float64(s.Rows)
 		whole := n

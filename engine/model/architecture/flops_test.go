@@ -23,7 +23,7 @@ func TestSeenCountsPairs(t *testing.T) {
 			}
 			segs = append(segs, s)
 		}
-		if r, p := seen(segs, window); r != float64(rows) || p != float64(pairs) {
+		if r, p := countSeenPairs(segs, window); r != float64(rows) || p != float64(pairs) {
 			t.Fatalf("%+v with a window of %d: %v rows and %v pairs, counted %d and %d", segs, window, r, p, rows, pairs)
 		}
 	}

@@ -35,8 +35,8 @@ func (s *Spec) Matrices(i int) []Matrix {
 	}
 }
 
-// quantize reads how linear layers are quantised, and refuses what the graph cannot compute so.
-func (s *Spec) quantize(q *weights.Quantization) error {
+// readQuantization reads how linear layers are quantised, and refuses what the graph cannot compute so.
+func (s *Spec) readQuantization(q *weights.Quantization) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Spec) LargestCodes() (largest kernels.LargestCodes) {
 				stack = 0
 			}
 			stack += int64(m.Rows) * int64(m.In)
-			counted(&largest, s.schemes[m.Name], stack)
+			updateLargestCodes(&largest, s.schemes[m.Name], stack)
 		}
 	}
 	return largest
@@ -90,12 +90,12 @@ func (s *Spec) LargestCodes() (largest kernels.LargestCodes) {
 
 // HeadCodes is LargestCodes of the LM head.
 func (s *Spec) HeadCodes() (largest kernels.LargestCodes) {
-	counted(&largest, s.schemes[LMHead], int64(s.Vocab)*int64(s.Hidden))
+	updateLargestCodes(&largest, s.schemes[LMHead], int64(s.Vocab)*int64(s.Hidden))
 	return largest
 }
 
-// counted takes a matrix of so many elements into the largest ones.
-func counted(largest *kernels.LargestCodes, scheme weights.Scheme, elements int64) {
+// updateLargestCodes takes a matrix of so many elements into the largest ones.
+func updateLargestCodes(largest *kernels.LargestCodes, scheme weights.Scheme, elements int64) {
 	switch {
 	case scheme.Type == kernels.F8E4M3:
 		largest.FP8 = max(largest.FP8, elements)

@@ -14,8 +14,8 @@ const usualTrunk = "model."
 var purposes = map[string]func(*weights.Config, *Spec) error{
 	"ForCausalLM":               func(*weights.Config, *Spec) error { return nil },
 	"Model":                     withoutHead,
-	"ForSequenceClassification": classifier,
-	"ForRewardModel":            reward,
+	"ForSequenceClassification": classifierHead,
+	"ForRewardModel":            rewardHead,
 }
 
 // purposeOf cuts an architecture's name into its family and its purpose; both are empty of one that is not supported.
@@ -42,15 +42,15 @@ type HeadLayer struct {
 	ReLU     bool // behind it
 }
 
-// classifier is transformers' head of one matrix over the last token's state.
-func classifier(c *weights.Config, s *Spec) error {
+// classifierHead is transformers' head of one matrix over the last token's state.
+func classifierHead(c *weights.Config, s *Spec) error {
 	s.VectorsOnly = true
 	s.Head = []HeadLayer{{Name: "score", Rows: c.Labels(), In: s.Hidden}}
 	return s.checkHead()
 }
 
-// reward is the head of Qwen2.5-Math-RM: two layers, the last of one number unless the configuration says more.
-func reward(c *weights.Config, s *Spec) error {
+// rewardHead is the head of Qwen2.5-Math-RM: two layers, the last of one number unless the configuration says more.
+func rewardHead(c *weights.Config, s *Spec) error {
 	s.VectorsOnly = true
 	labels := 1
 	if c.NumLabels != nil {

@@ -80,7 +80,7 @@ func (c *Calibration) Add(ctx context.Context, place string, tokens []engine.Tok
 		c.Cut++
 	}
 	if c.rows+len(tokens) > c.limit || len(c.pending) == maxItems {
-		if err := c.compute(ctx); err != nil {
+		if err := c.computePrompts(ctx); err != nil {
 			return err
 		}
 	}
@@ -88,9 +88,9 @@ func (c *Calibration) Add(ctx context.Context, place string, tokens []engine.Tok
 	return nil
 }
 
-// compute takes the pending prompts through the model. A vector of all their states takes every row through the last layer, too,
+// computePrompts takes the pending prompts through the model. A vector of all their states takes every row through the last layer, too,
 // and none through the LM head.
-func (c *Calibration) compute(ctx context.Context) error {
+func (c *Calibration) computePrompts(ctx context.Context) error {
 	if len(c.pending) == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (c *Calibration) compute(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.seen.finite(); err != nil {
+	if err := c.seen.checkFinite(); err != nil {
 		first, last := c.pending[0].place, c.pending[len(c.pending)-1].place
 		if first != last {
 			first += " to " + last
@@ -130,7 +130,7 @@ func (c *Calibration) compute(ctx context.Context) error {
 
 // Peaks is the largest magnitude of each channel that each norm before a linear layer gave, by the name of its weight.
 func (c *Calibration) Peaks(ctx context.Context) (map[string][]float32, error) {
-	if err := c.compute(ctx); err != nil {
+	if err := c.computePrompts(ctx); err != nil {
 		return nil, err
 	}
 	peaks := map[string][]float32{}
@@ -181,18 +181,18 @@ func (o *observer) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 
 // NormLinear implements kernels.Backend.
 func (o *observer) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	o.see(x, w, eps)
+	o.observeRows(x, w, eps)
 	o.Backend.NormLinear(dst, x, w, eps, l)
 }
 
 // MLP implements kernels.Backend.
 func (o *observer) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	o.see(x, w, eps)
+	o.observeRows(x, w, eps)
 	o.Backend.MLP(x, w, eps, gated, down)
 }
 
-// see takes rows of the residual stream into the peaks of a norm.
-func (o *observer) see(x kernels.Mat, w kernels.Vector, eps float32) {
+// observeRows takes rows of the residual stream into the peaks of a norm.
+func (o *observer) observeRows(x kernels.Mat, w kernels.Vector, eps float32) {
 	n := o.norms[w]
 	if n.peaks == nil {
 		n.peaks, o.used = make([]float32, len(n.weight)), append(o.used, n)
@@ -214,8 +214,8 @@ func (o *observer) see(x kernels.Mat, w kernels.Vector, eps float32) {
 	}
 }
 
-// finite refuses numbers that no scale fits.
-func (o *observer) finite() error {
+// checkFinite refuses numbers that no scale fits.
+func (o *observer) checkFinite() error {
 	for _, n := range o.used {
 		for i, v := range n.peaks {
 			if v != v || math.IsInf(float64(v), 0) {

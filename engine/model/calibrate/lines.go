@@ -37,7 +37,7 @@ func Lines(r io.Reader, name string, take func(place string, l Line) error) erro
 			return fmt.Errorf("%s: %w", place, err)
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
-			l, err := parse(text)
+			l, err := parseLine(text)
 			if err != nil {
 				return fmt.Errorf("%s: %w", place, err)
 			}
@@ -57,8 +57,8 @@ func Lines(r io.Reader, name string, take func(place string, l Line) error) erro
 	return nil
 }
 
-// parse reads a line's object.
-func parse(text []byte) (Line, error) {
+// parseLine reads a line's object.
+func parseLine(text []byte) (Line, error) {
 	var object struct {
 		Prompt   *string          `json:"prompt"`
 		Text     *string          `json:"text"`

@@ -57,7 +57,7 @@ type tensor struct {
 	weights.Entry
 }
 
-func (t tensor) form() form { return form{t.Type, fmt.Sprint(t.Shape)} }
+func (t tensor) typeAndShape() form { return form{t.Type, fmt.Sprint(t.Shape)} }
 
 // New returns an empty catalog that keeps hashes in dir, or nowhere where that is empty.
 func New(dir string) *Catalog {
@@ -80,7 +80,7 @@ func (c *Catalog) Add(ctx context.Context, checkpoint *weights.Checkpoint, progr
 	}
 	var pairs []pair
 	for _, own := range added {
-		found, err := c.candidates(own)
+		found, err := c.findCandidates(own)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (c *Catalog) Add(ctx context.Context, checkpoint *weights.Checkpoint, progr
 			pairs = append(pairs, pair{own, other})
 		}
 	}
-	if err := c.hash(ctx, pairs, progress); err != nil {
+	if err := c.hashPairs(ctx, pairs, progress); err != nil {
 		return err
 	}
 	same := map[*content]*content{}
@@ -104,16 +104,16 @@ func (c *Catalog) Add(ctx context.Context, checkpoint *weights.Checkpoint, progr
 			checkpoint.Equate(t.Name, other.id)
 			added[i] = other
 		} else {
-			c.group(own).add(own)
+			c.groupOf(own).addContent(own)
 		}
 	}
 	c.members[checkpoint] = added
 	return nil
 }
 
-// group is the one of a content's form.
-func (c *Catalog) group(k *content) *group {
-	f := k.tensors[0].form()
+// groupOf is the one of a content's form.
+func (c *Catalog) groupOf(k *content) *group {
+	f := k.tensors[0].typeAndShape()
 	g := c.groups[f]
 	if g == nil {
 		g = &group{ids: map[weights.ID]*content{}, sampled: map[Digest][]*content{}}
@@ -122,7 +122,7 @@ func (c *Catalog) group(k *content) *group {
 	return g
 }
 
-func (g *group) add(k *content) {
+func (g *group) addContent(k *content) {
 	g.ids[k.id] = k
 	if k.sampled {
 		g.sampled[k.sample] = append(g.sampled[k.sample], k)
@@ -131,7 +131,7 @@ func (g *group) add(k *content) {
 	}
 }
 
-func (g *group) remove(k *content) {
+func (g *group) removeContent(k *content) {
 	same := func(other *content) bool { return other == k }
 	delete(g.ids, k.id)
 	g.unsampled = slices.DeleteFunc(g.unsampled, same)
@@ -147,20 +147,20 @@ func (p pair) equal() bool {
 	return p.own.id == p.other.id || p.own.hashed && p.other.hashed && p.own.digest == p.other.digest
 }
 
-// candidates lists the contents that may be that of a tensor: those of its form that begin alike.
-func (c *Catalog) candidates(own *content) ([]*content, error) {
-	g := c.group(own)
+// findCandidates lists the contents that may be that of a tensor: those of its form that begin alike.
+func (c *Catalog) findCandidates(own *content) ([]*content, error) {
+	g := c.groupOf(own)
 	if other := g.ids[own.id]; other != nil { // it is in the same file
 		return []*content{other}, nil
 	}
 	if len(g.ids) == 0 {
 		return nil, nil
 	}
-	if err := own.take(); err != nil {
+	if err := own.readSample(); err != nil {
 		return nil, err
 	}
 	g.unsampled = slices.DeleteFunc(g.unsampled, func(other *content) bool {
-		if other.take() != nil { // its file has changed since: nothing is its equal
+		if other.readSample() != nil { // its file has changed since: nothing is its equal
 			return false
 		}
 		g.sampled[other.sample] = append(g.sampled[other.sample], other)
@@ -172,12 +172,12 @@ func (c *Catalog) candidates(own *content) ([]*content, error) {
 // sampleBytes is how much of a tensor is compared before all of it is read.
 const sampleBytes = 4096
 
-// take reads the first bytes.
-func (k *content) take() error {
+// readSample reads the first bytes.
+func (k *content) readSample() error {
 	if k.sampled {
 		return nil
 	}
-	digest, err := k.tensors[0].digest(sampleBytes, func(int) error { return nil })
+	digest, err := k.tensors[0].hashPrefix(sampleBytes, func(int) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -188,8 +188,8 @@ func (k *content) take() error {
 	return nil
 }
 
-// digest hashes a tensor's first bytes, and tells of each part.
-func (t tensor) digest(most int64, part func(n int) error) (Digest, error) {
+// hashPrefix hashes a tensor's first bytes, and tells of each part.
+func (t tensor) hashPrefix(most int64, part func(n int) error) (Digest, error) {
 	h := sha256.New()
 	err := t.checkpoint.Copy(writerFunc(func(p []byte) (int, error) {
 		h.Write(p)
@@ -209,13 +209,13 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func (c *Catalog) Remove(checkpoint *weights.Checkpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, k := range unique(c.members[checkpoint]) {
+	for _, k := range uniqueContents(c.members[checkpoint]) {
 		left := slices.DeleteFunc(slices.Clone(k.tensors), func(t tensor) bool { return t.checkpoint == checkpoint })
 		if len(left) == 0 {
-			if g := c.group(k); len(g.ids) == 1 {
-				delete(c.groups, k.tensors[0].form())
+			if g := c.groupOf(k); len(g.ids) == 1 {
+				delete(c.groups, k.tensors[0].typeAndShape())
 			} else {
-				g.remove(k)
+				g.removeContent(k)
 			}
 			continue
 		}

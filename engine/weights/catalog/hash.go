@@ -11,9 +11,9 @@ import (
 // workers is how many tensors are hashed at a time: more do not read faster from one disk.
 const workers = 4
 
-// hash makes sure that both of each pair are hashed, unless one is known to be the other. Those whose files
+// hashPairs makes sure that both of each pair are hashed, unless one is known to be the other. Those whose files
 // changed meanwhile stay without a digest, unless they are to be added: that is an error.
-func (c *Catalog) hash(ctx context.Context, pairs []pair, progress func(done, total int64)) error {
+func (c *Catalog) hashPairs(ctx context.Context, pairs []pair, progress func(done, total int64)) error {
 	own := map[*content]bool{}
 	var todo []*content
 	for _, p := range pairs {
@@ -23,11 +23,11 @@ func (c *Catalog) hash(ctx context.Context, pairs []pair, progress func(done, to
 		own[p.own] = true
 		todo = append(todo, p.own, p.other)
 	}
-	todo = unique(todo)
+	todo = uniqueContents(todo)
 	touched := map[*sidecar]bool{}
 	todo = slices.DeleteFunc(todo, func(k *content) bool {
 		if !k.hashed {
-			k.digest, k.hashed = c.sidecarOf(k.tensors[0]).digest(k.tensors[0])
+			k.digest, k.hashed = c.sidecarOf(k.tensors[0]).knownDigest(k.tensors[0])
 		}
 		return k.hashed
 	})
@@ -39,12 +39,12 @@ func (c *Catalog) hash(ctx context.Context, pairs []pair, progress func(done, to
 		}
 	}
 	for s := range touched {
-		c.keep(s)
+		c.writeSidecar(s)
 	}
 	return err
 }
 
-func unique(list []*content) []*content {
+func uniqueContents(list []*content) []*content {
 	seen := map[*content]bool{}
 	return slices.DeleteFunc(list, func(k *content) bool {
 		was := seen[k]
@@ -58,13 +58,13 @@ func hashAll(ctx context.Context, todo []*content, must map[*content]bool, progr
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slices.SortStableFunc(todo, func(a, b *content) int { return cmp.Compare(b.tensors[0].Bytes, a.tensors[0].Bytes) })
-	tell := counter(todo, progress)
+	tell := newHashCounter(todo, progress)
 	next := make(chan *content)
 	var group sync.WaitGroup
 	for range min(workers, runtime.GOMAXPROCS(0)) {
 		group.Go(func() { // ends with next
 			for k := range next {
-				digest, err := k.tensors[0].digest(whole, func(n int) error {
+				digest, err := k.tensors[0].hashPrefix(whole, func(n int) error {
 					tell(n)
 					return context.Cause(ctx)
 				})
@@ -84,8 +84,8 @@ func hashAll(ctx context.Context, todo []*content, must map[*content]bool, progr
 	return context.Cause(ctx)
 }
 
-// counter adds up what is hashed, and tells of it.
-func counter(todo []*content, progress func(done, total int64)) func(n int) {
+// newHashCounter adds up what is hashed, and tells of it.
+func newHashCounter(todo []*content, progress func(done, total int64)) func(n int) {
 	var done, total int64
 	for _, k := range todo {
 		total += k.tensors[0].Bytes

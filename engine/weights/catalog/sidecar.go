@@ -38,8 +38,8 @@ func newSidecar(f weights.File) *sidecar {
 	return &sidecar{Version: sidecarVersion, Path: f.Path, Size: f.Size, Modified: f.Modified, Inode: f.Inode, Digests: map[string]string{}}
 }
 
-// digest is a tensor's, if it is known.
-func (s *sidecar) digest(t tensor) (Digest, bool) {
+// knownDigest is a tensor's, if it is known.
+func (s *sidecar) knownDigest(t tensor) (Digest, bool) {
 	raw, err := hex.DecodeString(s.Digests[t.Name])
 	if err != nil || len(raw) != sha256.Size {
 		return Digest{}, false
@@ -54,7 +54,7 @@ func hexDigest(d Digest) string { return hex.EncodeToString(d[:]) }
 func (c *Catalog) sidecarOf(t tensor) *sidecar {
 	f := t.checkpoint.Files()[t.File]
 	s := c.sidecars[f.Path]
-	if want := newSidecar(f); s == nil || !s.of(want) {
+	if want := newSidecar(f); s == nil || !s.isSameFile(want) {
 		if s = c.read(want); s == nil {
 			s = want
 		}
@@ -63,8 +63,8 @@ func (c *Catalog) sidecarOf(t tensor) *sidecar {
 	return s
 }
 
-// of says whether s describes the same file as other.
-func (s *sidecar) of(other *sidecar) bool {
+// isSameFile says whether s describes the same file as other.
+func (s *sidecar) isSameFile(other *sidecar) bool {
 	return s.Version == other.Version && s.Path == other.Path && s.Size == other.Size && s.Modified == other.Modified && s.Inode == other.Inode
 }
 
@@ -83,7 +83,7 @@ func (c *Catalog) read(want *sidecar) *sidecar {
 		return nil
 	}
 	s, err := parseSidecar(raw)
-	if err != nil || !s.of(want) {
+	if err != nil || !s.isSameFile(want) {
 		return nil
 	}
 	return s
@@ -99,7 +99,7 @@ func parseSidecar(raw []byte) (*sidecar, error) {
 		return nil, errors.New("no sidecar of this version")
 	}
 	for name, digest := range s.Digests {
-		if _, ok := s.digest(tensor{Entry: weights.Entry{Name: name}}); !ok {
+		if _, ok := s.knownDigest(tensor{Entry: weights.Entry{Name: name}}); !ok {
 			return nil, fmt.Errorf("tensor %q: %q is no SHA-256", name, digest)
 		}
 	}
@@ -110,9 +110,9 @@ func parseSidecar(raw []byte) (*sidecar, error) {
 // a file system's clock has the same one.
 const settled = 2 * time.Second
 
-// keep writes a sidecar, replacing an older one at once. A cache that cannot be written makes the next
+// writeSidecar writes a sidecar, replacing an older one at once. A cache that cannot be written makes the next
 // start slower, and nothing else.
-func (c *Catalog) keep(s *sidecar) {
+func (c *Catalog) writeSidecar(s *sidecar) {
 	if c.dir == "" || time.Since(time.Unix(0, s.Modified)) < settled {
 		return
 	}

@@ -15,11 +15,11 @@ var types = map[string]kernels.DType{"BF16": kernels.BF16, "F16": kernels.F16, "
 // perWord is how many codes a word of a packed matrix has.
 const perWord = 4
 
-// quantised are the tensors that a matrix becomes, by this name: its codes, and their scales, which the codes leave behind as they
+// quantizedParts are the tensors that a matrix becomes, by this name: its codes, and their scales, which the codes leave behind as they
 // are written.
-func (j *job) quantised(e weights.Entry, name string) []weights.Part {
+func (j *job) quantizedParts(e weights.Entry, name string) []weights.Part {
 	count, cols := e.Shape[0], e.Shape[1]
-	q := &rounder{name: e.Name, factors: j.factors[e.Name], packed: j.Scheme.packed(), codes: make([]byte, cols, cols+perWord)}
+	q := &rounder{name: e.Name, factors: j.factors[e.Name], packed: j.Scheme.isPacked(), codes: make([]byte, cols, cols+perWord)}
 	codes := weights.Part{Name: name, Type: "I8", Shape: e.Shape, Data: func(w io.Writer) error {
 		q.to = w
 		return j.read(newRows(types[e.Type], cols, q.round), e)

@@ -62,7 +62,7 @@ func Run(ctx context.Context, from, to string, o Options) (Result, error) {
 	if err := j.run(config, tied); err != nil {
 		return Result{}, err
 	}
-	return j.Result, room.finish()
+	return j.Result, room.renameToTarget()
 }
 
 // Check refuses options that do not go together.
@@ -107,7 +107,7 @@ func (j *job) run(config []byte, tied bool) error {
 		}
 	}
 	if j.Smoothing != nil {
-		if err := j.smooth(entries); err != nil {
+		if err := j.smoothNorms(entries); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (j *job) run(config []byte, tied bool) error {
 	files := j.checkpoint.Files()
 	for i, f := range files {
 		own := slices.DeleteFunc(slices.Clone(entries), func(e weights.Entry) bool { return e.File != i })
-		if err := j.file(filepath.Base(f.Path), own, index); err != nil {
+		if err := j.writeCheckpointFile(filepath.Base(f.Path), own, index); err != nil {
 			return err
 		}
 	}
@@ -127,19 +127,19 @@ func (j *job) run(config []byte, tied bool) error {
 			return err
 		}
 	}
-	return j.create(configFile, func(w io.Writer) error { _, err := w.Write(append(config, '\n')); return err })
+	return j.createFile(configFile, func(w io.Writer) error { _, err := w.Write(append(config, '\n')); return err })
 }
 
-// file writes one of the checkpoint's files, and enters its tensors into the index.
-func (j *job) file(name string, entries []weights.Entry, index map[string]string) error {
+// writeCheckpointFile writes one of the checkpoint's files, and enters its tensors into the index.
+func (j *job) writeCheckpointFile(name string, entries []weights.Entry, index map[string]string) error {
 	var parts []weights.Part
 	for _, e := range entries {
 		codes := j.codesOf(e)
 		if codes != e.Name {
-			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.keep(w, e) }})
+			parts = append(parts, weights.Part{Name: e.Name, Type: e.Type, Shape: e.Shape, Data: func(w io.Writer) error { return j.writeUnquantized(w, e) }})
 		}
 		if codes != "" {
-			parts = append(parts, j.quantised(e, codes)...)
+			parts = append(parts, j.quantizedParts(e, codes)...)
 			j.Matrices++
 		}
 	}
@@ -147,7 +147,7 @@ func (j *job) file(name string, entries []weights.Entry, index map[string]string
 		index[parts[i].Name] = name
 		j.After += parts[i].Bytes()
 	}
-	return j.create(name, func(w io.Writer) error { return weights.Write(w, parts) })
+	return j.createFile(name, func(w io.Writer) error { return weights.Write(w, parts) })
 }
 
 // codesOf is the name of the matrix in codes that a tensor becomes, or "". A tensor whose own name is another stays, too.
@@ -172,8 +172,8 @@ func isMatrix(e weights.Entry) bool {
 	return known && len(e.Shape) == 2
 }
 
-// keep writes a tensor that is not quantised.
-func (j *job) keep(w io.Writer, e weights.Entry) error {
+// writeUnquantized writes a tensor that is not quantised.
+func (j *job) writeUnquantized(w io.Writer, e weights.Entry) error {
 	if norm, ok := j.norms[e.Name]; ok {
 		if _, err := w.Write(norm); err != nil {
 			return err
@@ -197,8 +197,8 @@ func (j *job) read(w io.Writer, e weights.Entry) error {
 	return nil
 }
 
-// create writes a file of the result, to the disk.
-func (j *job) create(name string, write func(w io.Writer) error) error {
+// createFile writes a file of the result, to the disk.
+func (j *job) createFile(name string, write func(w io.Writer) error) error {
 	f, err := os.OpenFile(filepath.Join(j.room, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (j *job) writeIndex(files map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return j.create(indexFile, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
+	return j.createFile(indexFile, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
 }
 
 // weightsOf are endings of files that hold weights, in this format and others.
@@ -244,7 +244,7 @@ func (j *job) copyDir(dir string) error {
 				err = j.copyDir(name)
 			}
 		case info.Mode().IsRegular():
-			err = j.create(name, func(w io.Writer) error { return j.copyFile(w, name) })
+			err = j.createFile(name, func(w io.Writer) error { return j.copyFile(w, name) })
 		}
 		if err != nil {
 			return err

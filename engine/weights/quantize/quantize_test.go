@@ -210,7 +210,7 @@ func TestRunRemovesWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lives, err := lock(filepath.Join(beside, ".to.unfinished-2"))
+	lives, err := lockDir(filepath.Join(beside, ".to.unfinished-2"))
 	if err != nil {
 		t.Fatal(err)
 	}

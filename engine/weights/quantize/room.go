@@ -36,7 +36,7 @@ func newRoom(to string) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := lock(path)
+	opened, err := lockDir(path)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(path))
 	}
@@ -54,7 +54,7 @@ func removeLeft(parent, prefix string) error {
 		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), prefix) {
 			continue
 		}
-		opened, err := lock(path)
+		opened, err := lockDir(path)
 		if err != nil {
 			continue // it is another run's
 		}
@@ -65,8 +65,8 @@ func removeLeft(parent, prefix string) error {
 	return nil
 }
 
-// lock opens a directory that no process holds so.
-func lock(path string) (*os.File, error) {
+// lockDir opens a directory that no process holds so.
+func lockDir(path string) (*os.File, error) {
 	opened, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func lock(path string) (*os.File, error) {
 	return opened, nil
 }
 
-// finish gives the room its place.
-func (r *room) finish() error {
+// renameToTarget gives the room its place.
+func (r *room) renameToTarget() error {
 	if err := os.Chmod(r.path, 0o755); err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func (s Scheme) Check() error {
 	return nil
 }
 
-// packed says that four codes are a word, as is usual where activations are left alone.
-func (s Scheme) packed() bool { return s == W8A16 }
+// isPacked says that four codes are a word, as is usual where activations are left alone.
+func (s Scheme) isPacked() bool { return s == W8A16 }
 
 // quantizationConfig is quantization_config as llm-compressor writes it. Heads, which are linear layers too (of reward models, score.0 and score.2), stay
 // as they are, but for an LM head that is asked for: it is a target by name, since vLLM has no class Linear for it.
@@ -43,7 +43,7 @@ func (o *Options) quantizationConfig() any {
 		Dynamic   bool   `json:"dynamic"`
 	}
 	format, activations := "int-quantized", &args{8, "int", true, "token", true}
-	if o.Scheme.packed() {
+	if o.Scheme.isPacked() {
 		format, activations = "pack-quantized", nil
 	}
 	targets, ignore := []string{"Linear"}, []string{lmHead, "re:score.*", "classifier"}

@@ -33,8 +33,8 @@ type smoothed struct {
 	matrices []weights.Entry
 }
 
-// smooths lists the norms that matrices follow.
-func smooths(entries []weights.Entry) (list []smoothed, err error) {
+// listSmoothed lists the norms that matrices follow.
+func listSmoothed(entries []weights.Entry) (list []smoothed, err error) {
 	byName := map[string]weights.Entry{}
 	for _, e := range entries {
 		byName[e.Name] = e
@@ -59,9 +59,9 @@ func smooths(entries []weights.Entry) (list []smoothed, err error) {
 	return list, nil
 }
 
-// smooth sets what norms' weights become, and the factors of matrices.
-func (j *job) smooth(entries []weights.Entry) error {
-	list, err := smooths(entries)
+// smoothNorms sets what norms' weights become, and the factors of matrices.
+func (j *job) smoothNorms(entries []weights.Entry) error {
+	list, err := listSmoothed(entries)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (j *job) smoothNorm(s smoothed, peaks []float32) error {
 	if err := j.checkpoint.Copy(&weight, s.norm.Name, s.norm.Bytes); err != nil {
 		return err
 	}
-	factors := fold(types[s.norm.Type], weight.Bytes(), peaks, tops, j.Smoothing.Strength)
+	factors := foldNorm(types[s.norm.Type], weight.Bytes(), peaks, tops, j.Smoothing.Strength)
 	j.norms[s.norm.Name] = weight.Bytes()
 	for _, m := range s.matrices {
 		j.factors[m.Name] = factors
@@ -112,9 +112,9 @@ func (j *job) smoothNorm(s smoothed, peaks []float32) error {
 	return nil
 }
 
-// fold divides a norm's weight by factors peak^strength / top^(1-strength), and returns the factors by which columns must be
+// foldNorm divides a norm's weight by factors peak^strength / top^(1-strength), and returns the factors by which columns must be
 // multiplied, which are what the weight was over what it is as it is stored: so that rounding it changes no product.
-func fold(typ kernels.DType, weight []byte, peaks, tops []float32, strength float64) []float32 {
+func foldNorm(typ kernels.DType, weight []byte, peaks, tops []float32, strength float64) []float32 {
 	values, factors := make([]float32, len(peaks)), make([]float32, len(peaks))
 	kernels.Expand(values, typ, weight)
 	stored, one := make([]byte, typ.Size()), make([]float32, 1)
@@ -122,12 +122,12 @@ func fold(typ kernels.DType, weight []byte, peaks, tops []float32, strength floa
 		factors[i] = 1
 		by := math.Pow(float64(peaks[i]), strength) / math.Pow(float64(tops[i]), 1-strength)
 		divided := float32(float64(v) / by)
-		if !(peaks[i] > 0 && tops[i] > 0) || !usable(typ, divided) {
+		if !(peaks[i] > 0 && tops[i] > 0) || !isUsableNumber(typ, divided) {
 			continue // a channel that is 0 or has no factor stays as it is
 		}
 		weights.Put(typ, stored, 0, divided)
 		kernels.Expand(one, typ, stored)
-		if factor := float32(float64(v) / float64(one[0])); usable(kernels.F32, factor) {
+		if factor := float32(float64(v) / float64(one[0])); isUsableNumber(kernels.F32, factor) {
 			factors[i] = factor
 			copy(weight[int64(i)*typ.Size():], stored)
 		}
@@ -135,8 +135,8 @@ func fold(typ kernels.DType, weight []byte, peaks, tops []float32, strength floa
 	return factors
 }
 
-// usable says that v is neither lost nor infinite as a number of the type.
-func usable(typ kernels.DType, v float32) bool {
+// isUsableNumber says that v is neither lost nor infinite as a number of the type.
+func isUsableNumber(typ kernels.DType, v float32) bool {
 	least, most := 0x1p-100, 0x1p100
 	if typ == kernels.F16 {
 		least, most = 0x1p-20, 0x1p15

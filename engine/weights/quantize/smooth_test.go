@@ -210,14 +210,14 @@ func TestSmoothingAloneChangesNothing(t *testing.T) {
 			dir := outlying(t, typ)
 			checkpoint := open(t, dir)
 			j := job{Options: Options{Smoothing: &Smoothing{peaks(dir), strength}}, ctx: t.Context(), checkpoint: checkpoint}
-			if err := j.smooth(checkpoint.Entries()); err != nil {
+			if err := j.smoothNorms(checkpoint.Entries()); err != nil {
 				t.Fatal(err)
 			}
 			var tensors []kernels.HostTensor
 			changed := 0
 			for _, e := range checkpoint.Entries() {
 				var data bytes.Buffer
-				if err := j.keep(&data, e); err != nil {
+				if err := j.writeUnquantized(&data, e); err != nil {
 					t.Fatal(err)
 				}
 				cols := e.Shape[len(e.Shape)-1]
@@ -268,7 +268,7 @@ func TestFold(t *testing.T) {
 	} {
 		data, left := make([]byte, c.typ.Size()), make([]float32, 1)
 		weights.Put(c.typ, data, 0, c.weight)
-		factors := fold(c.typ, data, []float32{c.peak}, []float32{c.top}, c.strength)
+		factors := foldNorm(c.typ, data, []float32{c.peak}, []float32{c.top}, c.strength)
 		if kernels.Expand(left, c.typ, data); float64(left[0]) != c.left || math.Abs(float64(factors[0])-c.factor) > 1e-6 {
 			t.Errorf("%s: factor %g, weight %g; want %g, %g", name, factors[0], left[0], c.factor, c.left)
 		}
@@ -304,7 +304,7 @@ func TestSmoothingRefuses(t *testing.T) {
 		}
 	}
 	entries := slices.DeleteFunc(open(t, dir).Entries(), func(e weights.Entry) bool { return e.Name == "model.layers.1.self_attn.k_proj.weight" })
-	if _, err := smooths(entries); err == nil || !strings.Contains(err.Error(), `has no matrix "model.layers.1.self_attn.k_proj.weight" of 96 columns behind it`) {
+	if _, err := listSmoothed(entries); err == nil || !strings.Contains(err.Error(), `has no matrix "model.layers.1.self_attn.k_proj.weight" of 96 columns behind it`) {
 		t.Errorf("a matrix that is missing: %v", err)
 	}
 }

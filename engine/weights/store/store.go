@@ -40,8 +40,8 @@ func (s *Store) Backend() kernels.Backend { return s.backend }
 // Bytes is what all weights take, those that are used in their files included.
 func (s *Store) Bytes() int64 { return s.bytes }
 
-// take returns what has this key with a user more, and makes it if there is none.
-func (s *Store) take(key Key, build func() (*entry, error)) (*entry, error) {
+// acquireEntry returns what has this key with a user more, and makes it if there is none.
+func (s *Store) acquireEntry(key Key, build func() (*entry, error)) (*entry, error) {
 	e := s.entries[key]
 	if e == nil {
 		var err error
@@ -55,8 +55,8 @@ func (s *Store) take(key Key, build func() (*entry, error)) (*entry, error) {
 	return e, nil
 }
 
-// drop takes a user away, and with the last one what has this key.
-func (s *Store) drop(key Key) {
+// releaseEntry takes a user away, and with the last one what has this key.
+func (s *Store) releaseEntry(key Key) {
 	e := s.entries[key]
 	if e.users--; e.users > 0 {
 		return
@@ -87,8 +87,8 @@ type Part struct {
 	Set  func(kernels.Held) // is given what was made, and nil before it is dropped
 }
 
-// key is made of the IDs that the tensors have now.
-func (p *Part) key(source Source) Key {
+// contentKey is made of the IDs that the tensors have now.
+func (p *Part) contentKey(source Source) Key {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", p.Kind)
 	for _, t := range p.Tensors {

@@ -51,7 +51,7 @@ type chunk struct {
 	resident bool
 }
 
-func (c *chunk) bytes() int64 {
+func (c *chunk) totalBytes() int64 {
 	var sum int64
 	for i := range c.Parts {
 		sum += c.Parts[i].Bytes
@@ -66,7 +66,7 @@ func (s *Store) Weights(source Source, chunks []Chunk) *Weights {
 		c, h := chunk{Chunk: described}, sha256.New()
 		for i := range c.Parts {
 			p := &c.Parts[i]
-			key := p.key(source)
+			key := p.contentKey(source)
 			h.Write(key[:])
 			c.keys = append(c.keys, key)
 			for _, t := range p.Tensors {
@@ -84,7 +84,7 @@ func (w *Weights) Chunks() []Info {
 	list := make([]Info, len(w.chunks))
 	for i := range w.chunks {
 		c := &w.chunks[i]
-		list[i] = Info{Name: c.Name, Key: c.key, Bytes: c.bytes(), Resident: c.resident}
+		list[i] = Info{Name: c.Name, Key: c.key, Bytes: c.totalBytes(), Resident: c.resident}
 		for j, p := range c.Parts {
 			list[i].Parts = append(list[i].Parts, PartInfo{p.Kind, c.keys[j], p.Bytes, p.Tensors})
 		}
@@ -106,14 +106,14 @@ func (w *Weights) Ready() bool {
 func (w *Weights) Bytes() int64 {
 	var sum int64
 	for i := range w.chunks {
-		sum += w.chunks[i].bytes()
+		sum += w.chunks[i].totalBytes()
 	}
 	return sum
 }
 
 // Staged is the host memory that tensors are read into on their way, at the most.
 func (w *Weights) Staged() (most int64) {
-	if w.reads() {
+	if w.hasFileReader() {
 		return 0
 	}
 	for i := range w.chunks {
@@ -139,7 +139,7 @@ func (w *Weights) LoadAll() error { return w.load(0, len(w.chunks)) }
 // load loads chunks [from, to), or none.
 func (w *Weights) load(from, to int) error {
 	w.uses++
-	defer w.rest()
+	defer w.releaseSource()
 	defer w.stage.Free()
 	var loaded []int
 	err := func() error {
@@ -148,9 +148,9 @@ func (w *Weights) load(from, to int) error {
 				continue
 			}
 			if i+1 < len(w.chunks) {
-				w.ahead(&w.chunks[i+1])
+				w.readAhead(&w.chunks[i+1])
 			}
-			if err := w.take(&w.chunks[i]); err != nil {
+			if err := w.acquireChunk(&w.chunks[i]); err != nil {
 				return err
 			}
 			loaded = append(loaded, i)
@@ -171,15 +171,15 @@ func (w *Weights) load(from, to int) error {
 	return err
 }
 
-// rest closes the source when nothing uses its memory.
-func (w *Weights) rest() {
+// releaseSource closes the source when nothing uses its memory.
+func (w *Weights) releaseSource() {
 	if w.uses--; w.uses == 0 {
 		_ = w.source.Close() // nothing was written
 	}
 }
 
-// ahead lets the source read what is to be loaded next.
-func (w *Weights) ahead(c *chunk) {
+// readAhead lets the source read what is to be loaded next.
+func (w *Weights) readAhead(c *chunk) {
 	if c.resident {
 		return
 	}
@@ -193,11 +193,11 @@ func (w *Weights) ahead(c *chunk) {
 	}
 }
 
-// take makes all parts of a chunk resident, or none.
-func (w *Weights) take(c *chunk) error {
+// acquireChunk makes all parts of a chunk resident, or none.
+func (w *Weights) acquireChunk(c *chunk) error {
 	for i := range c.Parts {
 		p := &c.Parts[i]
-		e, err := w.store.take(c.keys[i], func() (*entry, error) { return w.build(p) })
+		e, err := w.store.acquireEntry(c.keys[i], func() (*entry, error) { return w.buildPart(p) })
 		if err != nil {
 			w.release(c, i)
 			return fmt.Errorf("%s: %w", c.Name, err)
@@ -234,7 +234,7 @@ func (w *Weights) DropAll() {
 func (w *Weights) release(c *chunk, n int) {
 	for i := range n {
 		c.Parts[i].Set(nil)
-		w.store.drop(c.keys[i])
+		w.store.releaseEntry(c.keys[i])
 		for _, t := range c.Parts[i].Tensors {
 			w.done -= t.Bytes
 		}
@@ -244,14 +244,14 @@ func (w *Weights) release(c *chunk, n int) {
 // fileReader is a backend that reads tensors from their files itself, on their way to a device.
 type fileReader interface{ ReadsFiles() bool }
 
-// reads says that the backend does.
-func (w *Weights) reads() bool {
+// hasFileReader says that the backend does.
+func (w *Weights) hasFileReader() bool {
 	b, ok := w.store.backend.(fileReader)
 	return ok && b.ReadsFiles()
 }
 
-// build makes a part out of its tensors, which the source may then release unless they are used in place.
-func (w *Weights) build(p *Part) (*entry, error) {
+// buildPart makes a part out of its tensors, which the source may then release unless they are used in place.
+func (w *Weights) buildPart(p *Part) (*entry, error) {
 	tensors := make([]kernels.HostTensor, len(p.Tensors))
 	for i, t := range p.Tensors {
 		var err error
@@ -259,7 +259,7 @@ func (w *Weights) build(p *Part) (*entry, error) {
 			return nil, err
 		}
 	}
-	staged, err := w.staged(p, tensors)
+	staged, err := w.stageTensors(p, tensors)
 	if err != nil {
 		return nil, err
 	}
@@ -271,28 +271,28 @@ func (w *Weights) build(p *Part) (*entry, error) {
 	if p.InPlace && e.bytes == 0 {
 		w.uses++
 		e.freed = func() {
-			w.released(tensors)
-			w.rest()
+			w.releaseTensors(tensors)
+			w.releaseSource()
 		}
 		for _, t := range tensors {
 			e.bytes += int64(len(t.Data))
 		}
 		return e, nil
 	}
-	w.released(tensors)
+	w.releaseTensors(tensors)
 	return e, nil
 }
 
-func (w *Weights) released(tensors []kernels.HostTensor) {
+func (w *Weights) releaseTensors(tensors []kernels.HostTensor) {
 	for _, t := range tensors {
 		w.source.Release(t)
 	}
 }
 
-// staged puts tensors into memory for a backend that wants them there, and reads through what may be used
+// stageTensors puts tensors into memory for a backend that wants them there, and reads through what may be used
 // in its mapping from now on.
-func (w *Weights) staged(p *Part, tensors []kernels.HostTensor) ([]kernels.HostTensor, error) {
-	if w.reads() {
+func (w *Weights) stageTensors(p *Part, tensors []kernels.HostTensor) ([]kernels.HostTensor, error) {
+	if w.hasFileReader() {
 		return tensors, nil
 	}
 	if !p.InPlace {

@@ -67,8 +67,8 @@ type Server struct {
 // New starts a hub on free ports of the loopback interface.
 func New(repos map[string]*Repo) *Server {
 	s := &Server{Repos: repos}
-	s.Hub = httptest.NewServer(s.seen(s.hub))
-	s.CDN = httptest.NewServer(s.seen(s.cdn))
+	s.Hub = httptest.NewServer(s.recordRequests(s.serveHub))
+	s.CDN = httptest.NewServer(s.recordRequests(s.serveCDN))
 	return s
 }
 
@@ -96,7 +96,7 @@ func (s *Server) Requests() []string {
 	return list
 }
 
-func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
+func (s *Server) recordRequests(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		line := r.Method + " " + r.URL.Path
 		for _, name := range []string{"Range", "Authorization"} {
@@ -114,14 +114,14 @@ func (s *Server) seen(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// refuse is a refusal in the hub's words.
-func refuse(w http.ResponseWriter, status int, code, message string) {
+// refuseRequest is a refusal in the hub's words.
+func refuseRequest(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("X-Error-Code", code)
 	w.Header().Set("X-Error-Message", message)
 	http.Error(w, message, status)
 }
 
-func (s *Server) hub(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	path, api := strings.CutPrefix(r.URL.Path, "/api/models/")
 	id, rest := strings.TrimPrefix(path, "/"), ""
 	for _, word := range []string{"/revision/", "/tree/", "/resolve/"} {
@@ -133,10 +133,10 @@ func (s *Server) hub(w http.ResponseWriter, r *http.Request) {
 	allowed := repo != nil && (repo.Token == "" || r.Header.Get("Authorization") == "Bearer "+repo.Token)
 	switch {
 	case repo == nil, !allowed && !repo.Gated:
-		refuse(w, http.StatusUnauthorized, "RepoNotFound", "Repository not found")
+		refuseRequest(w, http.StatusUnauthorized, "RepoNotFound", "Repository not found")
 		return
 	case !allowed && !api:
-		refuse(w, http.StatusForbidden, "GatedRepo", "Access to model "+id+" is restricted")
+		refuseRequest(w, http.StatusForbidden, "GatedRepo", "Access to model "+id+" is restricted")
 		return
 	}
 	kind, rest, _ := strings.Cut(rest, "/")
@@ -149,26 +149,26 @@ func (s *Server) hub(w http.ResponseWriter, r *http.Request) {
 	}
 	commit := repo.Commit()
 	if revision != "main" && revision != commit && !slices.Contains(repo.Revisions, revision) {
-		refuse(w, http.StatusNotFound, "RevisionNotFound", "Invalid rev id: "+revision)
+		refuseRequest(w, http.StatusNotFound, "RevisionNotFound", "Invalid rev id: "+revision)
 		return
 	}
 	w.Header().Set("X-Repo-Commit", commit)
 	switch kind {
 	case "revision":
-		s.answer(w, map[string]any{"id": id, "modelId": id, "sha": commit, "private": false, "siblings": repo.siblings(r.URL.Query().Get("blobs") == "true" && !repo.Plain)})
+		s.answerJSON(w, map[string]any{"id": id, "modelId": id, "sha": commit, "private": false, "siblings": repo.listSiblings(r.URL.Query().Get("blobs") == "true" && !repo.Plain)})
 	case "tree":
-		s.tree(w, r, repo)
+		s.serveTree(w, r, repo)
 	case "resolve":
-		s.resolve(w, r, repo, name)
+		s.serveFile(w, r, repo, name)
 	}
 }
 
-func (s *Server) answer(w http.ResponseWriter, value any) {
+func (s *Server) answerJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(value) // a client that has left wants nothing more
 }
 
-func (r *Repo) siblings(blobs bool) (list []map[string]any) {
+func (r *Repo) listSiblings(blobs bool) (list []map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		f := map[string]any{"rfilename": name}
 		if blobs {
@@ -182,8 +182,8 @@ func (r *Repo) siblings(blobs bool) (list []map[string]any) {
 	return list
 }
 
-// tree answers in pages of three files.
-func (s *Server) tree(w http.ResponseWriter, r *http.Request, repo *Repo) {
+// serveTree answers in pages of three files.
+func (s *Server) serveTree(w http.ResponseWriter, r *http.Request, repo *Repo) {
 	names, from := slices.Sorted(maps.Keys(repo.Files)), 0
 	_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &from)
 	to := min(from+3, len(names))
@@ -198,13 +198,13 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request, repo *Repo) {
 	if to < len(names) {
 		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%d>; rel="next"`, s.Hub.URL, r.URL.Path, to))
 	}
-	s.answer(w, list)
+	s.answerJSON(w, list)
 }
 
-func (s *Server) resolve(w http.ResponseWriter, r *http.Request, repo *Repo, name string) {
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, repo *Repo, name string) {
 	content, ok := repo.Files[name]
 	if !ok {
-		refuse(w, http.StatusNotFound, "EntryNotFound", "Entry not found")
+		refuseRequest(w, http.StatusNotFound, "EntryNotFound", "Entry not found")
 		return
 	}
 	if !slices.Contains(repo.Large, name) {
@@ -217,7 +217,7 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, repo *Repo, nam
 	http.Redirect(w, r, s.CDN.URL+"/blobs/"+repo.Digest(name)+"?X-Amz-Signature=signed", http.StatusFound)
 }
 
-func (s *Server) cdn(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveCDN(w http.ResponseWriter, r *http.Request) {
 	digest := strings.TrimPrefix(r.URL.Path, "/blobs/")
 	if r.Header.Get("Authorization") != "" {
 		http.Error(w, "two ways to say who asks", http.StatusBadRequest)

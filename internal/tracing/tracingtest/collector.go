@@ -43,7 +43,7 @@ func Start(t testing.TB) *Collector {
 	collectorpb.RegisterTraceServiceServer(byGRPC, c)
 	var group sync.WaitGroup
 	group.Go(func() { _ = byGRPC.Serve(listener) }) // ended below
-	byHTTP := httptest.NewServer(http.HandlerFunc(c.serve))
+	byHTTP := httptest.NewServer(http.HandlerFunc(c.serveExport))
 	t.Cleanup(func() {
 		byGRPC.Stop()
 		byHTTP.Close()
@@ -60,11 +60,11 @@ func (c *Collector) Export(ctx context.Context, r *collectorpb.ExportTraceServic
 	for name, values := range md {
 		headers[name] = values[0]
 	}
-	c.keep(r, headers)
+	c.keepSpans(r, headers)
 	return &collectorpb.ExportTraceServiceResponse{}, nil
 }
 
-func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
+func (c *Collector) serveExport(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	request := &collectorpb.ExportTraceServiceRequest{}
 	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, request) != nil {
@@ -75,10 +75,10 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	for name := range r.Header {
 		headers[http.CanonicalHeaderKey(name)] = r.Header.Get(name)
 	}
-	c.keep(request, headers)
+	c.keepSpans(request, headers)
 }
 
-func (c *Collector) keep(r *collectorpb.ExportTraceServiceRequest, headers map[string]string) {
+func (c *Collector) keepSpans(r *collectorpb.ExportTraceServiceRequest, headers map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.headers = headers

@@ -43,13 +43,13 @@ func Need(t testing.TB, isa string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if missing := lacks(string(info), isa); len(missing) > 0 {
+	if missing := missingFlags(string(info), isa); len(missing) > 0 {
 		t.Skipf("this processor has no %s", strings.Join(missing, ", "))
 	}
 }
 
-// lacks returns the flags of isa, and of those below it, that the first processor of cpuinfo lacks.
-func lacks(cpuinfo, isa string) []string {
+// missingFlags returns the flags of isa, and of those below it, that the first processor of cpuinfo lacks.
+func missingFlags(cpuinfo, isa string) []string {
 	var has []string
 	for line := range strings.Lines(cpuinfo) {
 		if name, list, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "flags" {

@@ -10,11 +10,11 @@ func TestLacks(t *testing.T) {
 	for isa, want := range map[string][]string{
 		"": nil, "avx2": nil, "avx512": nil, "avx512_bf16": {"avx512_bf16"}, "amx": {"avx512_bf16", "amx_tile", "amx_bf16"},
 	} {
-		if got := lacks(cpuinfo, isa); !amxEmulated && !slices.Equal(got, want) {
+		if got := missingFlags(cpuinfo, isa); !amxEmulated && !slices.Equal(got, want) {
 			t.Errorf("%q: lacks %v, want %v", isa, got, want)
 		}
 	}
-	if got := lacks("", ""); len(got) != 3 {
+	if got := missingFlags("", ""); len(got) != 3 {
 		t.Errorf("a processor without flags lacks %v", got)
 	}
 }

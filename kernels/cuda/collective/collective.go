@@ -56,7 +56,7 @@ func (g *Group) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error) {
 			return nil, fmt.Errorf("gathered partial sums: %w", err)
 		}
 	}
-	comm, err := g.comm(rank)
+	comm, err := g.rankComm(rank)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (g *Group) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error) {
 	return all, nil
 }
 
-func (g *Group) comm(rank int) (*nccl.Comm, error) {
+func (g *Group) rankComm(rank int) (*nccl.Comm, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {

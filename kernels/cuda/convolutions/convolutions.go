@@ -86,8 +86,8 @@ var unfit = []cudnn.Note{
 	cudnn.NoteWinograd, cudnn.NoteWinograd4x4, cudnn.NoteWinograd6x6, cudnn.NoteWinograd13x13, cudnn.NoteStrictNaN,
 }
 
-// fits says whether an engine computes float32, each sum in one order.
-func fits(e cudnn.Engine) bool {
+// fitsFloat32 says whether an engine computes float32, each sum in one order.
+func fitsFloat32(e cudnn.Engine) bool {
 	return !e.Splits() && !slices.ContainsFunc(e.Notes, func(n cudnn.Note) bool { return slices.Contains(unfit, n) })
 }
 

@@ -14,8 +14,8 @@ const (
 // float is the size of an element. Addresses are multiples of nothing more: rows of an image begin anywhere.
 const float = 4
 
-// describe is the operation graph of a convolution of this geometry.
-func describe(l *cudnn.Library, k Kind, s Geometry) (*cudnn.Graph, cudnn.Descriptor) {
+// describeGraph is the operation graph of a convolution of this geometry.
+func describeGraph(l *cudnn.Library, k Kind, s Geometry) (*cudnn.Graph, cudnn.Descriptor) {
 	g := l.Begin()
 	groupIn := int64(k.In / k.Groups)
 	taps := int64(k.Kernel[0]) * int64(k.Kernel[1])
@@ -23,24 +23,24 @@ func describe(l *cudnn.Library, k Kind, s Geometry) (*cudnn.Graph, cudnn.Descrip
 		UID: uidFilter, Type: cudnn.Float, Alignment: float, Dims: []int64{int64(k.Out), groupIn, int64(k.Kernel[0]), int64(k.Kernel[1])},
 		Strides: []int64{taps * groupIn, 1, int64(k.Kernel[1]) * groupIn, groupIn},
 	})
-	input := g.Tensor(image(uidInput, s.Images, k.In, s.Input))
-	to := image(uidOutput, s.Images, k.Out, s.Output)
+	input := g.Tensor(imageTensor(uidInput, s.Images, k.In, s.Input))
+	to := imageTensor(uidOutput, s.Images, k.Out, s.Output)
 	if k.Backward {
-		return g, g.Operations(backward(g, k, s, input, filter, g.Tensor(to)))
+		return g, g.Operations(backwardOperation(g, k, s, input, filter, g.Tensor(to)))
 	}
 	return g, g.Operations(forward(g, k, s, input, filter, to)...)
 }
 
-// image is [N, C, H, W] with channels innermost.
-func image(uid int64, images, channels int, m Image) cudnn.Tensor {
+// imageTensor is [N, C, H, W] with channels innermost.
+func imageTensor(uid int64, images, channels int, m Image) cudnn.Tensor {
 	return cudnn.Tensor{
 		UID: uid, Type: cudnn.Float, Alignment: float, Dims: []int64{int64(images), int64(channels), int64(m.Size[0]), int64(m.Size[1])},
 		Strides: []int64{int64(m.Next), 1, int64(m.Stride[0]), int64(m.Stride[1])},
 	}
 }
 
-// how is the convolution's window.
-func how(g *cudnn.Graph, k Kind, s Geometry) cudnn.Descriptor {
+// convolutionWindow is the convolution's window.
+func convolutionWindow(g *cudnn.Graph, k Kind, s Geometry) cudnn.Descriptor {
 	both := func(of [2]int) []int64 { return []int64{int64(of[0]), int64(of[1])} }
 	d := g.Make(cudnn.ConvolutionType)
 	g.Kind(d, cudnn.ConvolutionPrecision, cudnn.Float)
@@ -69,7 +69,7 @@ func forward(g *cudnn.Graph, k Kind, s Geometry, input, filter cudnn.Descriptor,
 	o := g.Make(cudnn.OperationConvolutionForwardType)
 	g.Number(o, cudnn.ConvolutionForwardAlpha, 1)
 	g.Number(o, cudnn.ConvolutionForwardBeta, 0)
-	g.Parts(o, cudnn.ConvolutionForwardHow, how(g, k, s))
+	g.Parts(o, cudnn.ConvolutionForwardHow, convolutionWindow(g, k, s))
 	g.Parts(o, cudnn.ConvolutionForwardX, input)
 	g.Parts(o, cudnn.ConvolutionForwardW, filter)
 	g.Parts(o, cudnn.ConvolutionForwardY, sum)
@@ -87,12 +87,12 @@ func forward(g *cudnn.Graph, k Kind, s Geometry, input, filter cudnn.Descriptor,
 	return list
 }
 
-// backward is the gradient of the input.
-func backward(g *cudnn.Graph, k Kind, s Geometry, input, filter, output cudnn.Descriptor) cudnn.Descriptor {
+// backwardOperation is the gradient of the input.
+func backwardOperation(g *cudnn.Graph, k Kind, s Geometry, input, filter, output cudnn.Descriptor) cudnn.Descriptor {
 	o := g.Make(cudnn.OperationConvolutionBackwardType)
 	g.Number(o, cudnn.ConvolutionBackwardAlpha, 1)
 	g.Number(o, cudnn.ConvolutionBackwardBeta, 0)
-	g.Parts(o, cudnn.ConvolutionBackwardHow, how(g, k, s))
+	g.Parts(o, cudnn.ConvolutionBackwardHow, convolutionWindow(g, k, s))
 	g.Parts(o, cudnn.ConvolutionBackwardW, filter)
 	g.Parts(o, cudnn.ConvolutionBackwardDX, input)
 	g.Parts(o, cudnn.ConvolutionBackwardDY, output)

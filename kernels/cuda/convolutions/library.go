@@ -39,9 +39,9 @@ func New(o Options) *Library {
 }
 
 // Close frees the plans, before the source is closed.
-func (l *Library) Close() { l.free() }
+func (l *Library) Close() { l.freePlans() }
 
-func (l *Library) free() {
+func (l *Library) freePlans() {
 	for _, p := range l.plans {
 		p.plan.Free()
 	}
@@ -78,13 +78,13 @@ func (l *Library) Covers(k Kind, trial func() error) bool {
 		err = trial()
 	}
 	if err != nil {
-		l.refuse(k, err)
+		l.refuseKind(k, err)
 	}
 	return err == nil
 }
 
-// refuse leaves a kind to our own kernels from now on, and notes it.
-func (l *Library) refuse(k Kind, err error) {
+// refuseKind leaves a kind to our own kernels from now on, and notes it.
+func (l *Library) refuseKind(k Kind, err error) {
 	l.options.Note(fmt.Sprintf("convolutions %v by our own kernels, not by cuDNN %s: %v", k, l.library.Version(), err))
 	l.engines[k] = nil
 }
@@ -97,12 +97,12 @@ const mostEngines = 32
 func (l *Library) choose(k Kind) (*cudnn.Engine, error) {
 	err := fmt.Errorf("it has no engine that computes float32 without tensor cores, each sum in one order")
 	for _, mode := range []cudnn.HeuristicMode{cudnn.HeuristicA, cudnn.HeuristicFallback} {
-		engines, failed := l.ask(k, mode)
+		engines, failed := l.listEngines(k, mode)
 		if failed != nil {
 			err = failed
 		}
 		for _, e := range engines {
-			if !fits(e) {
+			if !fitsFloat32(e) {
 				continue
 			}
 			if _, failed := l.build(k, typical(k), e); failed == nil {
@@ -115,8 +115,8 @@ func (l *Library) choose(k Kind) (*cudnn.Engine, error) {
 	return nil, err
 }
 
-func (l *Library) ask(k Kind, mode cudnn.HeuristicMode) ([]cudnn.Engine, error) {
-	g, operations := describe(l.library, k, typical(k))
+func (l *Library) listEngines(k Kind, mode cudnn.HeuristicMode) ([]cudnn.Engine, error) {
+	g, operations := describeGraph(l.library, k, typical(k))
 	defer g.Free()
 	return g.Engines(operations, mode, mostEngines)
 }
@@ -148,7 +148,7 @@ func (l *Library) Plan(k Kind, g Geometry) (*Plan, error) {
 func (l *Library) Prepared(k Kind, g Geometry) (*Plan, bool) {
 	p, err := l.Plan(k, g)
 	if err != nil {
-		l.refuse(k, err)
+		l.refuseKind(k, err)
 	}
 	return p, err == nil
 }
@@ -157,9 +157,9 @@ func (l *Library) Prepared(k Kind, g Geometry) (*Plan, bool) {
 func (l *Library) build(k Kind, g Geometry, e cudnn.Engine) (*Plan, error) {
 	if len(l.plans) >= mostPlans {
 		l.options.Wait()
-		l.free()
+		l.freePlans()
 	}
-	graph, operations := describe(l.library, k, g)
+	graph, operations := describeGraph(l.library, k, g)
 	plan, err := graph.Build(operations, e)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)

@@ -59,14 +59,14 @@ func trial(d cuda.Device, p cuda.Paged) error {
 func difference(got, want []byte) float64 {
 	square, off := 0.0, 0.0
 	for i := 0; i < len(want); i += 2 {
-		g, w := bfloat16(got[i:]), bfloat16(want[i:])
+		g, w := decodeBFloat16(got[i:]), decodeBFloat16(want[i:])
 		square, off = square+w*w, off+(g-w)*(g-w)
 	}
 	return math.Sqrt(off / square)
 }
 
-// bfloat16 is the number that raw begins with.
-func bfloat16(raw []byte) float64 {
+// decodeBFloat16 is the number that raw begins with.
+func decodeBFloat16(raw []byte) float64 {
 	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw)) << 16))
 }
 

@@ -31,7 +31,7 @@ type Attention struct {
 // New chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it for that bucket. The
 // error says why cuDNN refuses.
 func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
-	e, err := choose(l, s, b)
+	e, err := chooseEngine(l, s, b)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +48,9 @@ func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
 	return a, nil
 }
 
-// choose is the engine that cuDNN's heuristic puts first.
-func choose(l *cudnn.Library, s Shape, b Bucket) (cudnn.Engine, error) {
-	g, operations := describe(l, s, b)
+// chooseEngine is the engine that cuDNN's heuristic puts first.
+func chooseEngine(l *cudnn.Library, s Shape, b Bucket) (cudnn.Engine, error) {
+	g, operations := describeAttention(l, s, b)
 	defer g.Free()
 	engines, err := g.Engines(operations, cudnn.HeuristicA, 1)
 	if err != nil {
@@ -78,9 +78,9 @@ func (a *Attention) Plan(b Bucket) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := sha256.Sum256(field(text, "cubin"))
+	code := sha256.Sum256(jsonStringField(text, "cubin"))
 	if len(a.plans) == 0 {
-		a.code, a.kernel = code, string(field(text, "kernelName"))
+		a.code, a.kernel = code, string(jsonStringField(text, "kernelName"))
 	} else if code != a.code {
 		p.Free()
 		return nil, fmt.Errorf("cuDNN compiles another kernel for %+v than for other sizes of %+v (%v)", b, a.shape, a.engine)
@@ -97,7 +97,7 @@ func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
 			return &Plan{p, a.shape.Window}, text, nil
 		}
 	}
-	g, operations := describe(a.library, a.shape, b)
+	g, operations := describeAttention(a.library, a.shape, b)
 	p, err := g.Build(operations, a.engine)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%v for %+v %+v: %w", a.engine, a.shape, b, err)
@@ -112,9 +112,9 @@ func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
 	return &Plan{p, a.shape.Window}, text, nil
 }
 
-// field is a string of a plan's text, which is JSON: the first of this name, with neither quotes nor
+// jsonStringField is a string of a plan's text, which is JSON: the first of this name, with neither quotes nor
 // escapes in it. It is empty where there is none.
-func field(text []byte, name string) []byte {
+func jsonStringField(text []byte, name string) []byte {
 	_, value, _ := bytes.Cut(text, []byte(`"`+name+`":"`))
 	value, _, _ = bytes.Cut(value, []byte(`"`))
 	return value

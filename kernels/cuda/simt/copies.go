@@ -21,7 +21,7 @@ func (d *Device) Pinned(bytes int) (memory []byte, free func(), err error) {
 
 // CopyOut implements cuda.HostCopies.
 func (d *Device) CopyOut(dst []byte, src cuda.Ptr, p cuda.Pieces) {
-	d.enqueue(func() {
+	d.enqueueCopy(func() {
 		for i := range int64(p.Count) {
 			d.Download(dst[i*p.Stride:][:p.Bytes], src+cuda.Ptr(i*p.Stride))
 		}
@@ -30,14 +30,14 @@ func (d *Device) CopyOut(dst []byte, src cuda.Ptr, p cuda.Pieces) {
 
 // CopyIn implements cuda.HostCopies.
 func (d *Device) CopyIn(dst cuda.Ptr, src []byte, p cuda.Pieces) {
-	d.enqueue(func() {
+	d.enqueueCopy(func() {
 		for i := range int64(p.Count) {
 			copy(unsafe.Slice((*byte)(pointer(dst+cuda.Ptr(i*p.Stride))), p.Bytes), src[i*p.Stride:])
 		}
 	})
 }
 
-func (d *Device) enqueue(c func()) { d.copies.pending = append(d.copies.pending, c) }
+func (d *Device) enqueueCopy(c func()) { d.copies.pending = append(d.copies.pending, c) }
 
 // OrderCopies has nothing to do: all other work is done when it is enqueued.
 func (d *Device) OrderCopies() {}
@@ -48,11 +48,11 @@ func (d *Device) MarkCopies() uint64 { return d.copies.done + uint64(len(d.copie
 // AwaitCopies implements cuda.HostCopies.
 func (d *Device) AwaitCopies(mark uint64) {
 	for d.copies.done < mark {
-		d.copies.next()
+		d.copies.runNextCopy()
 	}
 }
 
-func (q *copyQueue) next() {
+func (q *copyQueue) runNextCopy() {
 	c := q.pending[0]
 	q.pending = q.pending[1:]
 	q.done++
@@ -63,6 +63,6 @@ func (q *copyQueue) next() {
 func (q *copyQueue) drift() {
 	q.rolls = q.rolls*1664525 + 1013904223 // Numerical Recipes' generator
 	if len(q.pending) > 0 && q.rolls>>30 == 0 {
-		q.next()
+		q.runNextCopy()
 	}
 }

@@ -64,18 +64,18 @@ func llmSeconds(n int) float64 {
 	return llmBase.Seconds() + llmToken*float64(n) + llmPair*float64(n)*float64(n)/2
 }
 
-// step is the longest step of a prompt's pass.
-func (s Setting) step() time.Duration {
+// longestStep is the longest step of a prompt's pass.
+func (s Setting) longestStep() time.Duration {
 	layer := llmSeconds(s.Prompt) / layers
 	if s.Chunk == 0 || s.Chunk >= s.Prompt {
-		return seconds(layer)
+		return secondsToDuration(layer)
 	}
 	n, c := float64(s.Prompt), float64(s.Chunk)
 	last := llmToken*c + llmPair*c*(n-c/2) // attends to all before it
-	return seconds(last / layers)
+	return secondsToDuration(last / layers)
 }
 
-func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+func secondsToDuration(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
 // world is the state of a simulation.
 type world struct {
@@ -128,21 +128,21 @@ func Run(s Setting) (*Outcome, error) {
 		return nil, err
 	}
 	w := &world{Setting: s, core: core, rng: rand.New(rand.NewPCG(s.Seed, 5)), jobs: map[engine.JobID]job{}}
-	w.out.Step = s.step()
+	w.out.Step = s.longestStep()
 	w.device.world = w
 	w.tell(web, &wire.Hello{Role: wire.RoleFrontend, Name: web, Epoch: 1})
 	for range 2 {
-		w.tell(gpu, w.hello())
+		w.tell(gpu, w.newHello())
 	}
 	for range openPrompt {
-		w.submit(prompt, "")
+		w.submitJob(prompt, "")
 	}
-	next, stop := iter.Pull2(w.arrivals())
+	next, stop := iter.Pull2(w.arrivalEvents())
 	defer stop()
 	at, arrive, more := next()
 	ticks := tick
 	for more {
-		due, fire := w.device.next()
+		due, fire := w.device.nextEvent()
 		if fire == nil && len(w.jobs) == 0 {
 			return nil, errors.New("nothing runs and nothing waits")
 		}
@@ -166,10 +166,10 @@ func Run(s Setting) (*Outcome, error) {
 	return &w.out, nil
 }
 
-// arrivals yields the times of frames and gradients, and what happens then.
-func (w *world) arrivals() iter.Seq2[time.Duration, func()] {
+// arrivalEvents yields the times of frames and gradients, and what happens then.
+func (w *world) arrivalEvents() iter.Seq2[time.Duration, func()] {
 	return func(yield func(time.Duration, func()) bool) {
-		period, gradients := seconds(1/w.Rate), 0
+		period, gradients := secondsToDuration(1/w.Rate), 0
 		next := make([]time.Duration, w.Cameras+1)
 		for i := range next {
 			next[i] = time.Duration(w.rng.Int64N(int64(period)))
@@ -185,15 +185,15 @@ func (w *world) arrivals() iter.Seq2[time.Duration, func()] {
 			if at > end {
 				return
 			}
-			do := func() { w.submit(frame, fmt.Sprintf("camera-%d", first)) }
+			do := func() { w.submitJob(frame, fmt.Sprintf("camera-%d", first)) }
 			next[first] += period
 			if first == w.Cameras {
 				stream := fmt.Sprintf("camera-%d/gradient", gradients%w.Cameras)
 				if w.Plain {
 					stream = ""
 				}
-				do = func() { w.submit(gradient, stream) }
-				next[first] = at + seconds(1/w.Gradient)
+				do = func() { w.submitJob(gradient, stream) }
+				next[first] = at + secondsToDuration(1/w.Gradient)
 				gradients++
 			}
 			if !yield(at, do) {
@@ -203,11 +203,11 @@ func (w *world) arrivals() iter.Seq2[time.Duration, func()] {
 	}
 }
 
-// counts says whether what happens now is counted.
-func (w *world) counts() bool { return w.now >= settle }
+// isCounting says whether what happens now is counted.
+func (w *world) isCounting() bool { return w.now >= settle }
 
-// submit sends a job of a kind.
-func (w *world) submit(k kind, stream string) {
+// submitJob sends a job of a kind.
+func (w *world) submitJob(k kind, stream string) {
 	w.last++
 	m := engine.Job{ID: w.last, Model: detector}
 	switch k {
@@ -215,7 +215,7 @@ func (w *world) submit(k kind, stream string) {
 		tokens := make([]engine.TokenID, w.Prompt)
 		m.Model, m.Work = llm, &engine.Tokens{IDs: tokens, Max: 1}
 	case frame:
-		m.Stream, m.Promised, m.Deadline = stream, true, seconds(1/w.Rate)
+		m.Stream, m.Promised, m.Deadline = stream, true, secondsToDuration(1/w.Rate)
 		m.Work = &engine.Tensors{Inputs: []engine.Ref{{Name: "images"}}, Frames: 1}
 	case gradient:
 		m.Deadline = gradientWithin
@@ -237,17 +237,17 @@ func (w *world) tell(from scheduler.PeerID, m wire.Message) {
 	for len(w.inbox) > 0 {
 		for _, e := range w.core.Step(w.now, w.inbox[0].from, w.inbox[0].msg) {
 			if e.To == gpu {
-				w.device.receive(e.Msg)
+				w.device.receiveMessage(e.Msg)
 			} else if r, ok := e.Msg.(*wire.Result); ok {
-				w.answered(r)
+				w.recordAnswer(r)
 			}
 		}
 		w.inbox = w.inbox[1:]
 	}
 }
 
-// answered takes an answer, or a refusal.
-func (w *world) answered(r *wire.Result) {
+// recordAnswer takes an answer, or a refusal.
+func (w *world) recordAnswer(r *wire.Result) {
 	j, ok := w.jobs[r.Job]
 	if !ok {
 		return
@@ -259,13 +259,13 @@ func (w *world) answered(r *wire.Result) {
 			w.device.err = r.Err
 			return
 		}
-		if w.counts() {
+		if w.isCounting() {
 			w.out.Tokens += w.Prompt
 		}
-		w.submit(prompt, "")
+		w.submitJob(prompt, "")
 	case j.kind == gradient && j.promised && r.Err != nil && r.Err.Code == engine.CodeOverloaded:
-		w.submit(gradient, "") // now it is promised nothing
-	case !w.counts():
+		w.submitJob(gradient, "") // now it is promised nothing
+	case !w.isCounting():
 	case j.kind == gradient && r.Err == nil && w.now <= j.deadline:
 		w.out.Gradients++
 	case j.kind == gradient:
@@ -281,14 +281,14 @@ func (w *world) answered(r *wire.Result) {
 	}
 }
 
-// hello is what the device says of itself.
-func (w *world) hello() *wire.Hello {
+// newHello is what the device says of itself.
+func (w *world) newHello() *wire.Hello {
 	unit := w.Frame - frameBase
 	return &wire.Hello{Role: wire.RoleExecutor, Name: gpu, Epoch: 1, Executor: &wire.ExecutorInfo{
 		Device: gpu, Nests: true,
 		Models: []wire.ModelInfo{
 			{
-				Name: llm, Fingerprint: llm, Step: w.step(), Cost: wire.Cost{Base: llmBase, Unit: seconds(llmToken), Pair: llmPair},
+				Name: llm, Fingerprint: llm, Step: w.longestStep(), Cost: wire.Cost{Base: llmBase, Unit: secondsToDuration(llmToken), Pair: llmPair},
 				Tokens: &wire.TokenLimits{VocabSize: 1 << 17, MaxModelLen: 1 << 18, BlockTokens: 64, NumBlocks: 1, MaxPassRows: 1 << 18},
 			},
 			{

@@ -26,30 +26,30 @@ type pass struct {
 	begins time.Duration // of a nested one: the end of the step before it
 }
 
-// receive takes a message of the scheduler.
-func (d *device) receive(m wire.Message) {
+// receiveMessage takes a message of the scheduler.
+func (d *device) receiveMessage(m wire.Message) {
 	run, ok := m.(*wire.Run)
 	if !ok {
 		return
 	}
-	p := &pass{run: run, took: d.time(run), since: d.world.now}
+	p := &pass{run: run, took: d.passDuration(run), since: d.world.now}
 	p.step = d.world.Frame // a layer of a gradient takes no longer
 	if run.Model == llm {
-		p.step = d.world.step()
+		p.step = d.world.longestStep()
 	}
 	switch {
 	case !run.Nested && d.running == nil:
 		d.running = p
 	case run.Nested && d.running != nil && d.nested == nil:
-		p.begins = d.boundary()
+		p.begins = d.stepEnd()
 		d.nested = p
 	default:
 		d.err = fmt.Errorf("pass %d is to run (nested: %v) while another does", run.Pass, run.Nested)
 	}
 }
 
-// time is what a pass takes: the cost model's figure, give or take the jitter.
-func (d *device) time(run *wire.Run) time.Duration {
+// passDuration is what a pass takes: the cost model's figure, give or take the jitter.
+func (d *device) passDuration(run *wire.Run) time.Duration {
 	w := d.world
 	sum := 0.0
 	for _, item := range run.Items {
@@ -65,38 +65,38 @@ func (d *device) time(run *wire.Run) time.Duration {
 	if run.Model == llm {
 		base = llmBase
 	}
-	return seconds((base.Seconds() + sum) * (1 + jitter*(2*w.rng.Float64()-1)))
+	return secondsToDuration((base.Seconds() + sum) * (1 + jitter*(2*w.rng.Float64()-1)))
 }
 
-// boundary is when the step that the running pass is in ends.
-func (d *device) boundary() time.Duration {
+// stepEnd is when the step that the running pass is in ends.
+func (d *device) stepEnd() time.Duration {
 	p := d.running
 	done := p.done + d.world.now - p.since
 	steps := (done + p.step - 1) / p.step
 	return p.since + min(steps*p.step, p.took) - p.done
 }
 
-// next is when something happens on the device, and what; nil if nothing does.
-func (d *device) next() (time.Duration, func()) {
+// nextEvent is when something happens on the device, and what; nil if nothing does.
+func (d *device) nextEvent() (time.Duration, func()) {
 	switch p, n := d.running, d.nested; {
 	case n != nil && p != nil && n.begins >= p.since+p.took-p.done:
-		return n.begins, d.end // it has no step to be nested in: the running one ends first
+		return n.begins, d.endPass // it has no step to be nested in: the running one ends first
 	case n != nil:
 		return n.begins + n.took, d.endNested
 	case p != nil:
-		return p.since + p.took - p.done, d.end
+		return p.since + p.took - p.done, d.endPass
 	}
 	return 0, nil
 }
 
-// end answers the running pass.
-func (d *device) end() {
+// endPass answers the running pass.
+func (d *device) endPass() {
 	p := d.running
 	d.running = nil
 	if n := d.nested; n != nil {
 		n.begins = d.world.now
 	}
-	d.answer(p)
+	d.answerPass(p)
 }
 
 // endNested answers the nested pass, and lets the running one go on.
@@ -107,13 +107,13 @@ func (d *device) endNested() {
 		p.done += n.begins - p.since
 		p.since = d.world.now
 	}
-	if d.world.counts() {
+	if d.world.isCounting() {
 		d.world.out.Nested++
 	}
-	d.answer(n)
+	d.answerPass(n)
 }
 
-func (d *device) answer(p *pass) {
+func (d *device) answerPass(p *pass) {
 	w := d.world
 	m := &wire.Done{Pass: p.run.Pass, Took: p.took}
 	for _, item := range p.run.Items {
@@ -130,7 +130,7 @@ func (d *device) answer(p *pass) {
 // count notes what of a pass an item took.
 func (d *device) count(work *wire.TensorItem, p *pass) {
 	w := d.world
-	if !w.counts() {
+	if !w.isCounting() {
 		return
 	}
 	all := 0.0

@@ -18,7 +18,7 @@ func TestLayers(t *testing.T) {
 		}
 		total, counts, sizes := int64(0), map[string][]int{}, map[string]int64{}
 		for _, e := range w.models {
-			for _, l := range layers(e.arch, e.classes) {
+			for _, l := range readLayers(e.arch, e.classes) {
 				total += l.bytes * int64(l.count)
 				counts[l.signature] = append(counts[l.signature], l.count)
 				sizes[l.signature] = l.bytes
@@ -43,11 +43,11 @@ func TestLayers(t *testing.T) {
 
 // TestChunks holds the chunks to the models' bytes: merged or not, each model has all of its own.
 func TestChunks(t *testing.T) {
-	archs := architectures()
+	archs := architecturesByName()
 	for _, w := range Workloads() {
 		for _, merged := range []bool{false, true} {
 			bytes := make([]int64, len(w.models))
-			for _, p := range w.chunks(merged) {
+			for _, p := range w.weightChunks(merged) {
 				for _, i := range p.models {
 					bytes[i] += p.bytes
 				}
@@ -89,7 +89,7 @@ func TestNexusAsPublished(t *testing.T) {
 				for _, m := range tt.models {
 					p.batch[m], p.wait[m] = 1, wait
 				}
-				least = max(least, simulate(w, 1, newNexus(w, memory, tt.merged, p)).Least())
+				least = max(least, simulateWorkload(w, 1, newNexus(w, memory, tt.merged, p)).Least())
 			}
 			// The published loop overlaps a load beyond the memory's limit, so it is above this one.
 			if want := tt.want[k]; want > 0 && (least > want+.03 || least < want-.10) {

@@ -23,7 +23,7 @@ type nexus struct {
 
 func newNexus(w Workload, memory Memory, merged bool, p plan) *nexus {
 	n := &nexus{
-		plan: p, capacity: w.capacity(memory), chunks: w.chunks(merged),
+		plan: p, capacity: w.deviceCapacity(memory), chunks: w.weightChunks(merged),
 		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1,
 	}
 	n.users = make([]int, len(n.chunks))
@@ -32,13 +32,13 @@ func newNexus(w Workload, memory Memory, merged bool, p plan) *nexus {
 			n.of[i] = append(n.of[i], c)
 		}
 	}
-	n.arrange()
+	n.arrangeModels()
 	n.recent = slices.Clone(n.turns)
 	return n
 }
 
-// arrange puts beside each other what shares most, beginning with the first model.
-func (n *nexus) arrange() {
+// arrangeModels puts beside each other what shares most, beginning with the first model.
+func (n *nexus) arrangeModels() {
 	left := make([]int, len(n.of))
 	for i := range left {
 		left[i] = i
@@ -48,7 +48,7 @@ func (n *nexus) arrange() {
 		if len(n.turns) > 0 {
 			last := n.turns[len(n.turns)-1]
 			for k, i := range left {
-				if n.shared(last, i) > n.shared(last, left[next]) {
+				if n.sharedBytes(last, i) > n.sharedBytes(last, left[next]) {
 					next = k
 				}
 			}
@@ -58,7 +58,7 @@ func (n *nexus) arrange() {
 	}
 }
 
-func (n *nexus) shared(a, b int) (bytes int64) {
+func (n *nexus) sharedBytes(a, b int) (bytes int64) {
 	for _, c := range n.of[a] {
 		if slices.Contains(n.chunks[c].models, b) {
 			bytes += n.chunks[c].bytes
@@ -67,8 +67,8 @@ func (n *nexus) shared(a, b int) (bytes int64) {
 	return bytes
 }
 
-// hold counts a model among the users of its chunks, or no more.
-func (n *nexus) hold(m, by int) {
+// countChunkUsers counts a model among the users of its chunks, or no more.
+func (n *nexus) countChunkUsers(m, by int) {
 	for _, c := range n.of[m] {
 		if n.users[c] == 0 {
 			n.bytes += n.chunks[c].bytes
@@ -80,8 +80,8 @@ func (n *nexus) hold(m, by int) {
 	}
 }
 
-// missing is the bytes of a model that no other has brought.
-func (n *nexus) missing(m int) (bytes int64) {
+// missingBytes is the bytes of a model that no other has brought.
+func (n *nexus) missingBytes(m int) (bytes int64) {
 	for _, c := range n.of[m] {
 		if n.users[c] == 0 {
 			bytes += n.chunks[c].bytes
@@ -94,25 +94,25 @@ func (n *nexus) missing(m int) (bytes int64) {
 // it evicts none.
 func (n *nexus) makeRoom(m int, area int64, stays int) bool {
 	var out []int
-	for i := len(n.recent) - 1; n.bytes+n.missing(m)+area > n.capacity; i-- {
+	for i := len(n.recent) - 1; n.bytes+n.missingBytes(m)+area > n.capacity; i-- {
 		if i < 0 {
 			for _, k := range out {
 				n.resident[k] = true
-				n.hold(k, 1)
+				n.countChunkUsers(k, 1)
 			}
 			return false
 		}
 		if k := n.recent[i]; n.resident[k] && k != m && k != stays {
 			n.resident[k] = false
-			n.hold(k, -1)
+			n.countChunkUsers(k, -1)
 			out = append(out, k)
 		}
 	}
 	return true
 }
 
-// following returns the first position, from one on, whose model has a frame in time.
-func (n *nexus) following(x *world, from int) (turn int, ok bool) {
+// nextReadyTurn returns the first position, from one on, whose model has a frame in time.
+func (n *nexus) nextReadyTurn(x *world, from int) (turn int, ok bool) {
 	for k := range len(n.turns) {
 		turn := (from + k) % len(n.turns)
 		if x.models[n.turns[turn]].inTime(x.now, 1) > 0 {
@@ -122,8 +122,8 @@ func (n *nexus) following(x *world, from int) (turn int, ok bool) {
 	return 0, false
 }
 
-// upcoming is the position from which the next model is sought.
-func (n *nexus) upcoming() int {
+// upcomingTurn is the position from which the next model is sought.
+func (n *nexus) upcomingTurn() int {
 	if n.next >= 0 {
 		return n.next
 	}
@@ -131,11 +131,11 @@ func (n *nexus) upcoming() int {
 }
 
 func (n *nexus) load(x *world) {
-	from, stays := n.upcoming(), -1
+	from, stays := n.upcomingTurn(), -1
 	if x.running != nil {
 		from, stays = n.turn+1, x.running.id
 	}
-	turn, ok := n.following(x, from)
+	turn, ok := n.nextReadyTurn(x, from)
 	if !ok {
 		return
 	}
@@ -143,12 +143,12 @@ func (n *nexus) load(x *world) {
 	if n.resident[m] {
 		return
 	}
-	fits := n.bytes+n.missing(m)+n.area <= n.capacity
+	fits := n.bytes+n.missingBytes(m)+n.area <= n.capacity
 	if !fits && (x.running != nil && n.wait[x.running.name] || !n.makeRoom(m, n.area, stays)) {
 		return
 	}
-	bytes := n.missing(m)
-	n.hold(m, 1)
+	bytes := n.missingBytes(m)
+	n.countChunkUsers(m, 1)
 	n.coming, n.next = m, turn
 	x.startLoad(x.models[m], bytes)
 }
@@ -159,7 +159,7 @@ func (n *nexus) loaded() {
 }
 
 func (n *nexus) run(x *world) {
-	turn, ok := n.following(x, n.upcoming())
+	turn, ok := n.nextReadyTurn(x, n.upcomingTurn())
 	if !ok || !n.resident[n.turns[turn]] {
 		return
 	}

@@ -14,8 +14,8 @@ type plan struct {
 	wait  map[string]bool
 }
 
-// with returns the plan with another choice for an architecture.
-func (p plan) with(arch string, batch int, wait bool) plan {
+// withChoice returns the plan with another choice for an architecture.
+func (p plan) withChoice(arch string, batch int, wait bool) plan {
 	q := plan{maps.Clone(p.batch), maps.Clone(p.wait)}
 	q.batch[arch], q.wait[arch] = batch, wait
 	return q
@@ -39,7 +39,7 @@ func Nexus(w Workload, memory Memory, merged bool, seed uint64) *Outcome {
 	var best plan
 	var found *Outcome
 	try := func(p plan) {
-		if o := simulate(w, seed, newNexus(w, memory, merged, p)); found == nil || better(o.Shares, found.Shares) {
+		if o := simulateWorkload(w, seed, newNexus(w, memory, merged, p)); found == nil || hasBetterShares(o.Shares, found.Shares) {
 			best, found = p, o
 		}
 	}
@@ -55,7 +55,7 @@ func Nexus(w Workload, memory Memory, merged bool, seed uint64) *Outcome {
 		for _, a := range archs {
 			for _, c := range choices {
 				if c.batch != best.batch[a] || c.wait != best.wait[a] {
-					try(best.with(a, c.batch, c.wait))
+					try(best.withChoice(a, c.batch, c.wait))
 				}
 			}
 		}
@@ -63,8 +63,8 @@ func Nexus(w Workload, memory Memory, merged bool, seed uint64) *Outcome {
 	return found
 }
 
-// better compares shares as the published plans do: the least first, in hundredths.
-func better(a, b []float64) bool {
+// hasBetterShares compares shares as the published plans do: the least first, in hundredths.
+func hasBetterShares(a, b []float64) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.CompareFunc(a, b, func(x, y float64) int {
 		return cmp.Compare(math.Round(100*x), math.Round(100*y))

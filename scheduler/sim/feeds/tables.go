@@ -40,8 +40,8 @@ var published = []struct {
 	{"ssd-mnet", 12, 2.8, [3]float64{80, 125, 225}, [3]float64{15.7, 15.9, 16.1}}, // assumed
 }
 
-// architectures returns the costs by name. A batch of 3 is between 2 and 4.
-func architectures() map[string]*architecture {
+// architecturesByName returns the costs by name. A batch of 3 is between 2 and 4.
+func architecturesByName() map[string]*architecture {
 	const mega = 1e6
 	byName := map[string]*architecture{}
 	for _, p := range published {
@@ -65,8 +65,8 @@ type layer struct {
 //go:embed layers.txt
 var layersText string
 
-// layers reads layers.txt; a head has so many outputs as its model knows classes.
-func layers(name string, classes int) []layer {
+// readLayers reads layers.txt; a head has so many outputs as its model knows classes.
+func readLayers(name string, classes int) []layer {
 	var list []layer
 	at := ""
 	lines := bufio.NewScanner(strings.NewReader(layersText))
@@ -104,14 +104,14 @@ func parseLayer(line string, classes int) layer {
 		var kernel, stride, padding, dilation string
 		var groups, bias int
 		fmt.Sscanf(rest, "conv %d %d %s %s %s %s %d %d", &in, &out, &kernel, &stride, &padding, &dilation, &groups, &bias)
-		parameters = in/groups*out*area(kernel) + bias*out
+		parameters = in/groups*out*kernelArea(kernel) + bias*out
 	}
 	l.bytes = int64(parameters * bytesEach)
 	return l
 }
 
-// area is the elements of a kernel, "3" or "1x7".
-func area(kernel string) int {
+// kernelArea is the elements of a kernel, "3" or "1x7".
+func kernelArea(kernel string) int {
 	a, b, both := strings.Cut(kernel, "x")
 	if !both {
 		b = a

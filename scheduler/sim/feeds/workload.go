@@ -68,10 +68,10 @@ func (m Memory) String() string {
 	return fmt.Sprintf("%g %%", float64(m)*100)
 }
 
-// capacity is the bytes of a device for weights and work areas, 0.8 GB less than published: those are CUDA's.
-func (w Workload) capacity(share Memory) int64 {
+// deviceCapacity is the bytes of a device for weights and work areas, 0.8 GB less than published: those are CUDA's.
+func (w Workload) deviceCapacity(share Memory) int64 {
 	const mega = 1e6
-	archs := architectures()
+	archs := architecturesByName()
 	all, most, weights := 0.0, 0.0, 0.0
 	for _, e := range w.models {
 		a := archs[e.arch]
@@ -93,9 +93,9 @@ type piece struct {
 // grain is the bytes from which on a tensor is a chunk of its own.
 const grain = 16e6
 
-// chunks are the weights of a workload. Merged, the k-th layer of one signature is one for all models that have as many.
-func (w Workload) chunks(merged bool) []piece {
-	archs := architectures()
+// weightChunks are the weights of a workload. Merged, the k-th layer of one signature is one for all models that have as many.
+func (w Workload) weightChunks(merged bool) []piece {
+	archs := architecturesByName()
 	type tensor struct {
 		signature string
 		nth       int
@@ -105,7 +105,7 @@ func (w Workload) chunks(merged bool) []piece {
 	var order []tensor
 	shares := make([]float64, len(w.models)) // of the bytes of its layers that a model is said to have
 	for i, e := range w.models {
-		kinds, total := layers(e.arch, e.classes), int64(0)
+		kinds, total := readLayers(e.arch, e.classes), int64(0)
 		for _, l := range kinds {
 			total += l.bytes * int64(l.count)
 			for n := range l.count {

@@ -73,27 +73,27 @@ type world struct {
 	work    meter
 }
 
-// simulate runs a workload's feeds under an order.
-func simulate(w Workload, seed uint64, o order) *Outcome {
+// simulateWorkload runs a workload's feeds under an order.
+func simulateWorkload(w Workload, seed uint64, o order) *Outcome {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	phases := map[string]float64{}
 	x := &world{order: o}
-	archs := architectures()
+	archs := architecturesByName()
 	for i, e := range w.models {
 		if _, ok := phases[e.feed]; !ok {
 			phases[e.feed] = rng.Float64() / rate
 		}
 		x.models = append(x.models, &feed{architecture: archs[e.arch], id: i, phase: phases[e.feed]})
 	}
-	for x.advance() {
-		x.act()
+	for x.advanceToEvent() {
+		x.runOrder()
 	}
-	return x.outcome()
+	return x.newOutcome()
 }
 
-// act asks the order, the channel first: else a demand that always has frames is never displaced.
-func (x *world) act() {
-	x.expire()
+// runOrder asks the order, the channel first: else a demand that always has frames is never displaced.
+func (x *world) runOrder() {
+	x.expireFrames()
 	if !x.loading {
 		x.order.load(x)
 	}
@@ -105,8 +105,8 @@ func (x *world) act() {
 	}
 }
 
-// advance goes to the next event and lets it happen; false at the end.
-func (x *world) advance() bool {
+// advanceToEvent goes to the next event and lets it happen; false at the end.
+func (x *world) advanceToEvent() bool {
 	at := span
 	if x.running != nil {
 		at = min(at, x.runEnd)
@@ -115,7 +115,7 @@ func (x *world) advance() bool {
 		at = min(at, x.loadEnd)
 	}
 	for _, m := range x.models {
-		at = min(at, m.arrival(m.next))
+		at = min(at, m.arrivalTime(m.next))
 	}
 	if at >= span {
 		return false
@@ -124,7 +124,7 @@ func (x *world) advance() bool {
 	if x.running != nil && x.runEnd <= at {
 		m, n := x.running, x.batch
 		x.running = nil
-		m.serve(at, n)
+		m.countServed(at, n)
 		x.order.count(x, m, n, 0)
 	}
 	if x.loading && x.loadEnd <= at {
@@ -132,25 +132,25 @@ func (x *world) advance() bool {
 		x.order.loaded()
 	}
 	for _, m := range x.models {
-		for m.arrival(m.next) <= at {
-			m.frames = append(m.frames, m.arrival(m.next))
+		for m.arrivalTime(m.next) <= at {
+			m.frames = append(m.frames, m.arrivalTime(m.next))
 			m.next++
 		}
 	}
 	return true
 }
 
-func (m *feed) arrival(n int) float64 { return m.phase + float64(n)/rate }
+func (m *feed) arrivalTime(n int) float64 { return m.phase + float64(n)/rate }
 
-// serve counts frames whose pass has ended.
-func (m *feed) serve(now float64, n int) {
+// countServed counts frames whose pass has ended.
+func (m *feed) countServed(now float64, n int) {
 	m.served += n
 	m.gap = max(m.gap, now-m.lastServed)
 	m.lastServed = now
 }
 
-// expire drops the frames that no pass could serve in time any more.
-func (x *world) expire() {
+// expireFrames drops the frames that no pass could serve in time any more.
+func (x *world) expireFrames() {
 	for _, m := range x.models {
 		if died := len(m.frames) - m.inTime(x.now, 1); died > 0 {
 			m.frames = m.frames[died:]
@@ -169,8 +169,8 @@ func (m *feed) inTime(now float64, batch int) int {
 	return n
 }
 
-// full is the most frames that a pass of the model can serve, if it comes at the right time, and has room for.
-func (m *feed) full(capacity int64) int {
+// largestBatch is the most frames that a pass of the model can serve, if it comes at the right time, and has room for.
+func (m *feed) largestBatch(capacity int64) int {
 	n := 1
 	for b := 2; b <= maxBatch; b++ {
 		if m.run[b-1]+float64(b-1)/rate <= deadline && m.weights+m.area[b-1] <= capacity {
@@ -180,8 +180,8 @@ func (m *feed) full(capacity int64) int {
 	return n
 }
 
-// each is the seconds that a frame costs in a pass of so many.
-func (m *feed) each(batch int) float64 { return m.run[batch-1] / float64(batch) }
+// secondsPerFrame is the seconds that a frame costs in a pass of so many.
+func (m *feed) secondsPerFrame(batch int) float64 { return m.run[batch-1] / float64(batch) }
 
 // startLoad takes the channel for so many bytes of a model.
 func (x *world) startLoad(m *feed, bytes int64) {
@@ -201,10 +201,10 @@ func (x *world) startRun(m *feed, batch int) {
 	m.frames = m.frames[late+batch:]
 	x.running, x.batch, x.runEnd = m, batch, x.now+m.run[batch-1]
 	x.busy += m.run[batch-1]
-	x.work.add(x.now, x.runEnd)
+	x.work.addInterval(x.now, x.runEnd)
 }
 
-func (x *world) outcome() *Outcome {
+func (x *world) newOutcome() *Outcome {
 	o := &Outcome{Loaded: x.bytes / span, Busy: x.busy / span}
 	for _, m := range x.models {
 		o.Shares = append(o.Shares, float64(m.served)/math.Floor((span-m.phase)*rate))
@@ -216,10 +216,10 @@ func (x *world) outcome() *Outcome {
 // meter knows how busy the device was in the last second.
 type meter struct{ from, to []float64 }
 
-func (m *meter) add(from, to float64) { m.from, m.to = append(m.from, from), append(m.to, to) }
+func (m *meter) addInterval(from, to float64) { m.from, m.to = append(m.from, from), append(m.to, to) }
 
-// busy is the share of the last second in which the device computed.
-func (m *meter) busy(now float64) float64 {
+// busyShare is the share of the last second in which the device computed.
+func (m *meter) busyShare(now float64) float64 {
 	sum := 0.0
 	for i := len(m.to) - 1; i >= 0 && m.to[i] > now-1; i-- {
 		sum += min(m.to[i], now) - max(m.from[i], now-1)

@@ -20,7 +20,7 @@ func Other(s Setting, name string) *Outcome {
 	if name == "llama-swap fifo" {
 		o.room = 1
 	}
-	return simulate(s, o)
+	return simulateSetting(s, o)
 }
 
 // other is an order of whole models and one queue.
@@ -34,15 +34,15 @@ type other struct {
 	given    []*job // to runners
 }
 
-func (o *other) there(m int) bool { return slices.Contains(o.recent, m) }
+func (o *other) isLoaded(m int) bool { return slices.Contains(o.recent, m) }
 
 func (o *other) arrived(*world, *job) {}
 
-// next is the job that goes next: of what is there, if that has any and the order allows it, or the first.
-func (o *other) next(w *world) *job {
+// nextJob is the job that goes next: of what is there, if that has any and the order allows it, or the first.
+func (o *other) nextJob(w *world) *job {
 	if o.collated {
 		for _, j := range w.queue {
-			if o.there(j.model) {
+			if o.isLoaded(j.model) {
 				return j
 			}
 		}
@@ -53,13 +53,13 @@ func (o *other) next(w *world) *job {
 	return w.queue[0]
 }
 
-// give gives runners the requests that are theirs, up to the first that has none.
-func (o *other) give(w *world) (first *job) {
+// giveRequests gives runners the requests that are theirs, up to the first that has none.
+func (o *other) giveRequests(w *world) (first *job) {
 	for _, j := range w.queue {
 		if slices.Contains(o.given, j) {
 			continue
 		}
-		if !o.there(j.model) {
+		if !o.isLoaded(j.model) {
 			return j
 		}
 		o.given = append(o.given, j)
@@ -69,15 +69,15 @@ func (o *other) give(w *world) (first *job) {
 
 // load begins to load the model of the job that goes next. One that waits for the pass of now evicts it after that.
 func (o *other) load(w *world) {
-	j := o.next(w)
+	j := o.nextJob(w)
 	if o.runners {
-		j = o.give(w)
+		j = o.giveRequests(w)
 	}
-	if j == nil || o.there(j.model) || w.running != nil && !o.runners {
+	if j == nil || o.isLoaded(j.model) || w.running != nil && !o.runners {
 		return
 	}
 	if len(o.recent) == o.room {
-		i := slices.IndexFunc(o.recent, func(m int) bool { return !o.held(m) })
+		i := slices.IndexFunc(o.recent, func(m int) bool { return !o.hasRequests(m) })
 		if i < 0 {
 			return
 		}
@@ -87,8 +87,8 @@ func (o *other) load(w *world) {
 	w.startLoad(1)
 }
 
-// held says whether a runner has requests.
-func (o *other) held(m int) bool {
+// hasRequests says whether a runner has requests.
+func (o *other) hasRequests(m int) bool {
 	return o.busy == m || slices.ContainsFunc(o.given, func(j *job) bool { return j.model == m })
 }
 
@@ -101,9 +101,9 @@ func (o *other) run(w *world) {
 		j = o.given[0]
 		o.given = o.given[1:]
 	case !o.runners && !w.loading:
-		j = o.next(w)
+		j = o.nextJob(w)
 	}
-	if j == nil || !o.there(j.model) {
+	if j == nil || !o.isLoaded(j.model) {
 		return
 	}
 	o.recent = append(slices.DeleteFunc(o.recent, func(m int) bool { return m == j.model }), j.model)

@@ -20,7 +20,7 @@ func Residency(s Setting) (*Outcome, error) {
 			return nil, err
 		}
 	}
-	return simulate(s, o), nil
+	return simulateSetting(s, o), nil
 }
 
 type ours struct {
@@ -31,8 +31,8 @@ type ours struct {
 	demands  []residency.Demand
 }
 
-// head is the job of a model that runs next, and its demand's work.
-func (o *ours) head(w *world, model int) (*job, residency.Requests) {
+// headJob is the job of a model that runs next, and its demand's work.
+func (o *ours) headJob(w *world, model int) (*job, residency.Requests) {
 	var best *job
 	for _, j := range o.jobs[model] {
 		if best == nil || j.service+aging*j.at < best.service+aging*best.at {
@@ -45,10 +45,10 @@ func (o *ours) head(w *world, model int) (*job, residency.Requests) {
 	return best, residency.Requests{Service: best.service, Waited: w.now - best.at, Jobs: len(o.jobs[model])}
 }
 
-func (o *ours) now(w *world) []residency.Demand {
+func (o *ours) currentDemands(w *world) []residency.Demand {
 	o.demands = o.demands[:0]
 	for m := range o.jobs {
-		j, work := o.head(w, m)
+		j, work := o.headJob(w, m)
 		if j != nil || o.memory.Ready(residency.ModelID(m)) {
 			o.demands = append(o.demands, residency.Demand{Model: residency.ModelID(m), Work: work, Idle: j == nil})
 		}
@@ -65,7 +65,7 @@ func (o *ours) load(w *world) {
 	if w.OwnTime && w.running != nil {
 		return
 	}
-	if a, ok := o.memory.Next(o.now(w)); ok {
+	if a, ok := o.memory.Next(o.currentDemands(w)); ok {
 		o.loads = a.Load
 		w.startLoad(1.0 / parts)
 	}
@@ -80,7 +80,7 @@ func (o *ours) run(w *world) {
 	var best *job
 	var least float64
 	for m := range o.jobs {
-		j, work := o.head(w, m)
+		j, work := o.headJob(w, m)
 		if j != nil && o.memory.Ready(residency.ModelID(m)) && (best == nil || work.Key(0, 0) < least) {
 			best, least = j, work.Key(0, 0)
 		}

@@ -74,10 +74,10 @@ type world struct {
 	out     Outcome
 }
 
-// simulate runs a setting under an order until all requests are answered.
-func simulate(s Setting, o order) *Outcome {
+// simulateSetting runs a setting under an order until all requests are answered.
+func simulateSetting(s Setting, o order) *Outcome {
 	w := &world{Setting: s}
-	coming := s.jobs()
+	coming := s.newJobs()
 	w.out.Waits = make([]float64, len(coming))
 	for _, j := range coming {
 		w.out.Models = append(w.out.Models, j.model)
@@ -85,7 +85,7 @@ func simulate(s Setting, o order) *Outcome {
 		w.out.Arrived = append(w.out.Arrived, j.at)
 	}
 	for len(coming) > 0 || len(w.queue) > 0 || w.running != nil {
-		w.advance(&coming, o)
+		w.advanceToEvent(&coming, o)
 		if !w.loading {
 			o.load(w)
 		}
@@ -100,8 +100,8 @@ func simulate(s Setting, o order) *Outcome {
 	return &w.out
 }
 
-// jobs are the requests of a setting.
-func (s Setting) jobs() []*job {
+// newJobs are the requests of a setting.
+func (s Setting) newJobs() []*job {
 	rng := rand.New(rand.NewPCG(s.Seed, 23))
 	at := 0.0
 	var list []*job
@@ -116,8 +116,8 @@ func (s Setting) jobs() []*job {
 	return list
 }
 
-// advance goes to the next event and lets it happen.
-func (w *world) advance(coming *[]*job, o order) {
+// advanceToEvent goes to the next event and lets it happen.
+func (w *world) advanceToEvent(coming *[]*job, o order) {
 	speed := 1.0
 	if w.OwnTime && w.loading && w.running != nil {
 		speed = 0.5

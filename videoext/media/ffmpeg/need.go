@@ -55,17 +55,17 @@ func codingOf(codec string, headers []byte) (c coding) {
 	case "vp9", "av1", "libdav1d":
 		c.references = 8
 	case "h264":
-		c = most(parameterSets(headers, func(kind byte) bool { return kind&31 == 7 }, avcSets), h264Coding)
+		c = largestCoding(parameterSets(headers, func(kind byte) bool { return kind&31 == 7 }, avcSets), h264Coding)
 	case "hevc":
-		c = most(parameterSets(headers, func(kind byte) bool { return kind>>1&63 == 33 }, hevcSets), hevcCoding)
+		c = largestCoding(parameterSets(headers, func(kind byte) bool { return kind>>1&63 == 33 }, hevcSets), hevcCoding)
 	default:
 		c = unknown
 	}
 	return c
 }
 
-// most is the most of what sets say.
-func most(sets [][]byte, read func(set []byte) coding) (c coding) {
+// largestCoding is the most of what sets say.
+func largestCoding(sets [][]byte, read func(set []byte) coding) (c coding) {
 	for _, set := range sets {
 		one := read(set)
 		c.references = max(c.references, min(one.references, mostReferences))
@@ -102,7 +102,7 @@ func parameterSets(headers []byte, sequence func(kind byte) bool, listed func(*[
 	}
 	for _, u := range units {
 		if len(u) > 0 && sequence(u[0]) {
-			sets = append(sets, unescaped(u))
+			sets = append(sets, unescapeNAL(u))
 		}
 	}
 	if len(sets) == 0 {
@@ -111,8 +111,8 @@ func parameterSets(headers []byte, sequence func(kind byte) bool, listed func(*[
 	return sets
 }
 
-// cut takes bytes off the beginning; nil if they are not there.
-func cut(from *[]byte, n int) []byte {
+// takeBytes takes bytes off the beginning; nil if they are not there.
+func takeBytes(from *[]byte, n int) []byte {
 	if n > len(*from) {
 		*from = nil
 		return nil
@@ -122,10 +122,10 @@ func cut(from *[]byte, n int) []byte {
 	return taken
 }
 
-func sized(from *[]byte, count int) (units [][]byte) {
+func takeSizedUnits(from *[]byte, count int) (units [][]byte) {
 	for range count {
-		if size := cut(from, 2); size != nil {
-			units = append(units, cut(from, int(binary.BigEndian.Uint16(size))))
+		if size := takeBytes(from, 2); size != nil {
+			units = append(units, takeBytes(from, int(binary.BigEndian.Uint16(size))))
 		}
 	}
 	return units
@@ -133,28 +133,28 @@ func sized(from *[]byte, count int) (units [][]byte) {
 
 // avcSets are the sequences of an AVCDecoderConfigurationRecord (ISO/IEC 14496-15).
 func avcSets(from *[]byte) [][]byte {
-	head := cut(from, 6)
+	head := takeBytes(from, 6)
 	if head == nil {
 		return nil
 	}
-	return sized(from, int(head[5]&31))
+	return takeSizedUnits(from, int(head[5]&31))
 }
 
 // hevcSets are the units of an HEVCDecoderConfigurationRecord.
 func hevcSets(from *[]byte) (units [][]byte) {
-	head := cut(from, 23)
+	head := takeBytes(from, 23)
 	for n := 0; head != nil && n < int(head[22]); n++ {
-		array := cut(from, 3)
+		array := takeBytes(from, 3)
 		if array == nil {
 			break
 		}
-		units = append(units, sized(from, int(binary.BigEndian.Uint16(array[1:])))...)
+		units = append(units, takeSizedUnits(from, int(binary.BigEndian.Uint16(array[1:])))...)
 	}
 	return units
 }
 
-// unescaped is a NAL unit without the threes that keep start codes out of it.
-func unescaped(unit []byte) []byte {
+// unescapeNAL is a NAL unit without the threes that keep start codes out of it.
+func unescapeNAL(unit []byte) []byte {
 	out, zeros := make([]byte, 0, len(unit)), 0
 	for _, c := range unit {
 		if zeros >= 2 && c == 3 {
@@ -207,8 +207,8 @@ func (r *bitReader) se() int {
 	return v/2 + 1
 }
 
-// answer is what was read, unless the set was cut before its end.
-func (r *bitReader) answer(c coding) coding {
+// codingOrUnknown is what was read, unless the set was cut before its end.
+func (r *bitReader) codingOrUnknown(c coding) coding {
 	if r.over {
 		return unknown
 	}
@@ -252,7 +252,7 @@ func h264Coding(set []byte) coding {
 	if r.u(1) == 0 { // macroblocks may be of fields
 		c.height *= 2
 	}
-	return r.answer(c)
+	return r.codingOrUnknown(c)
 }
 
 func (r *bitReader) scalingLists(chroma int) {
@@ -320,5 +320,5 @@ func hevcCoding(set []byte) (c coding) {
 		r.ue()
 		r.ue()
 	}
-	return r.answer(c)
+	return r.codingOrUnknown(c)
 }

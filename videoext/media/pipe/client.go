@@ -74,20 +74,20 @@ func Start(ctx context.Context, program string, args ...string) (*Client, error)
 	c.pipe = connection{bufio.NewReaderSize(out, 64<<10), c.out}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := c.do(ctx, c.hear); err != nil {
+	if err := c.do(ctx, c.readHello); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// hear reads the hello.
-func (c *Client) hear() error {
-	m, err := c.pipe.receive()
+// readHello reads the hello.
+func (c *Client) readHello() error {
+	m, err := c.pipe.receiveMessage()
 	if err != nil {
 		return err
 	}
 	var spoken int
-	if m.kind != hello || m.parse(&spoken) != nil || spoken != version {
+	if m.kind != hello || m.parseHead(&spoken) != nil || spoken != version {
 		return fmt.Errorf("it does not speak version %d of the protocol: it is another program, or of another release", version)
 	}
 	return nil
@@ -114,7 +114,7 @@ func (c *Client) do(ctx context.Context, request func() error) error {
 	var refused *refusal
 	answered := err == nil || errors.As(err, &refused)
 	if !answered || killed {
-		c.err = c.bury(ctx, cmp.Or(err, ctx.Err()))
+		c.err = c.reapChild(ctx, cmp.Or(err, ctx.Err()))
 	}
 	if !answered {
 		return c.err
@@ -125,8 +125,8 @@ func (c *Client) do(ctx context.Context, request func() error) error {
 // endTimeout is how long a child may take to end that has closed its output: how it ends is then its own doing.
 const endTimeout = time.Second
 
-// bury ends the child after an error and says how it ended.
-func (c *Client) bury(ctx context.Context, err error) error {
+// reapChild ends the child after an error and says how it ended.
+func (c *Client) reapChild(ctx context.Context, err error) error {
 	_ = c.input.Close()
 	var wait time.Duration
 	if ctx.Err() == nil && errors.Is(err, io.EOF) {
@@ -148,18 +148,18 @@ func (c *Client) bury(ctx context.Context, err error) error {
 	return fmt.Errorf("the encoder (%s, process %d) cannot go on: %w (%s)", c.command.Path, c.command.Process.Pid, err, how)
 }
 
-// answer sends what was written and reads the answer's head.
-func (c *Client) answer(want kind, into any) (size int, err error) {
+// awaitAnswer sends what was written and reads the answer's head.
+func (c *Client) awaitAnswer(want kind, into any) (size int, err error) {
 	if err := c.out.Flush(); err != nil {
 		return 0, err
 	}
-	m, err := c.pipe.receive()
+	m, err := c.pipe.receiveMessage()
 	if err != nil {
-		return 0, unexpected(err)
+		return 0, unexpectedEOF(err)
 	}
 	if m.kind == failed && m.size == 0 {
 		var r refusal
-		if err := m.parse(&r.failedHead); err != nil {
+		if err := m.parseHead(&r.failedHead); err != nil {
 			return 0, err
 		}
 		return 0, &r
@@ -167,7 +167,7 @@ func (c *Client) answer(want kind, into any) (size int, err error) {
 	if m.kind != want {
 		return 0, fmt.Errorf("it answered with a message of kind %d", m.kind)
 	}
-	return m.size, m.parse(into)
+	return m.size, m.parseHead(into)
 }
 
 // Encode encodes frames of one size as one segment, scaled to the settings' size. An error names what is wrong with
@@ -184,10 +184,10 @@ func (c *Client) Encode(ctx context.Context, frames []*media.Frame, s media.Sett
 			return nil, fmt.Errorf("frame %d: %w", i, err)
 		}
 	}
-	return c.encode(ctx, encode, encodeHead{}, &s, frames)
+	return c.requestEncode(ctx, encode, encodeHead{}, &s, frames)
 }
 
-func (c *Client) encode(ctx context.Context, k kind, h encodeHead, s *media.Settings, frames []*media.Frame) (segment *media.Segment, err error) {
+func (c *Client) requestEncode(ctx context.Context, k kind, h encodeHead, s *media.Settings, frames []*media.Frame) (segment *media.Segment, err error) {
 	if h.Settings, err = newSettingsHead(s); err != nil {
 		return nil, err
 	}
@@ -197,11 +197,11 @@ func (c *Client) encode(ctx context.Context, k kind, h encodeHead, s *media.Sett
 				return err
 			}
 		}
-		if err := c.pipe.send(k, &h); err != nil {
+		if err := c.pipe.sendMessage(k, &h); err != nil {
 			return err
 		}
 		var took Times
-		size, err := c.answer(encoded, &took)
+		size, err := c.awaitAnswer(encoded, &took)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (c *Client) encode(ctx context.Context, k kind, h encodeHead, s *media.Sett
 		if err != nil {
 			return err
 		}
-		c.times.add(took)
+		c.times.addTimes(took)
 		segment, err = media.ParseSegment(data)
 		return err
 	})
@@ -233,10 +233,10 @@ type Clip struct {
 func (c *Client) Open(ctx context.Context, name string, rate float64) (*Clip, error) {
 	var h openedHead
 	err := c.do(ctx, func() error {
-		if err := c.pipe.send(openSource, &openHead{name, rate}); err != nil {
+		if err := c.pipe.sendMessage(openSource, &openHead{name, rate}); err != nil {
 			return err
 		}
-		_, err := c.answer(opened, &h)
+		_, err := c.awaitAnswer(opened, &h)
 		return err
 	})
 	if err != nil {
@@ -251,13 +251,13 @@ func (c *Clip) Info() ffmpeg.Info { return c.info }
 // Encode encodes count of the frames that were taken, from number first on; fewer where the source ends, and an error that
 // is io.EOF behind its end. Frames of the last two ranges stay decoded; going further back decodes from the beginning.
 func (c *Clip) Encode(ctx context.Context, first, count int, s media.Settings) (*media.Segment, error) {
-	return c.client.encode(ctx, encodeClip, encodeHead{Source: c.id, First: first, Count: count}, &s, nil)
+	return c.client.requestEncode(ctx, encodeClip, encodeHead{Source: c.id, First: first, Count: count}, &s, nil)
 }
 
 // Close closes the source in the child.
 func (c *Clip) Close() error {
 	return c.client.do(context.Background(), func() error {
-		if err := c.client.pipe.send(closeSource, c.id); err != nil {
+		if err := c.client.pipe.sendMessage(closeSource, c.id); err != nil {
 			return err
 		}
 		return c.client.out.Flush()
@@ -276,7 +276,7 @@ func (c *Client) Close() error {
 	}
 	c.err = errClosed
 	if err := c.input.Close(); err != nil {
-		return c.bury(context.Background(), err)
+		return c.reapChild(context.Background(), err)
 	}
 	timer := time.AfterFunc(startTimeout, func() { _ = c.command.Process.Kill() })
 	defer timer.Stop()

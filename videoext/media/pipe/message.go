@@ -99,7 +99,7 @@ func newSettingsHead(s *media.Settings) (h settingsHead, err error) {
 	return h, nil
 }
 
-func (h *settingsHead) settings() (media.Settings, error) {
+func (h *settingsHead) toSettings() (media.Settings, error) {
 	s := media.Settings{
 		Width: h.Width, Height: h.Height, BFrames: h.BFrames, BBias: h.BBias, ChromaOffset: h.ChromaOffset,
 		Rate: h.Rate, IPRatio: h.IPRatio, PBRatio: h.PBRatio, Preset: h.Preset,
@@ -129,8 +129,8 @@ type connection struct {
 	out io.Writer
 }
 
-// send writes a message; head may be nil.
-func (c *connection) send(k kind, head any, body ...[]byte) error {
+// sendMessage writes a message; head may be nil.
+func (c *connection) sendMessage(k kind, head any, body ...[]byte) error {
 	var text []byte
 	if head != nil {
 		var err error
@@ -164,8 +164,8 @@ type message struct {
 	size int // of the body
 }
 
-// receive reads the next message but its body. io.EOF says that the other side has ended between messages.
-func (c *connection) receive() (m message, err error) {
+// receiveMessage reads the next message but its body. io.EOF says that the other side has ended between messages.
+func (c *connection) receiveMessage() (m message, err error) {
 	var begin [9]byte
 	if _, err := io.ReadFull(c.in, begin[:]); err != nil {
 		return m, err
@@ -183,20 +183,20 @@ func (c *connection) receive() (m message, err error) {
 func (c *connection) read(size int) ([]byte, error) {
 	var b bytes.Buffer
 	if n, err := io.CopyN(&b, c.in, int64(size)); err != nil {
-		return nil, fmt.Errorf("%d of %d bytes came: %w", n, size, unexpected(err))
+		return nil, fmt.Errorf("%d of %d bytes came: %w", n, size, unexpectedEOF(err))
 	}
 	return b.Bytes(), nil
 }
 
-func unexpected(err error) error {
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// parse reads a message's head.
-func (m *message) parse(into any) error {
+// parseHead reads a message's head.
+func (m *message) parseHead(into any) error {
 	if err := msgpack.Unmarshal(m.head, into); err != nil {
 		return fmt.Errorf("a message of kind %d: %w", m.kind, err)
 	}
@@ -211,12 +211,12 @@ func (c *connection) sendFrame(f *media.Frame) error {
 		f = f.Clone()
 	}
 	luma, chroma := f.Width*f.Height, (f.Width+1)/2*((f.Height+1)/2)
-	return c.send(frame, frameHead{f.Width, f.Height, f.Index, f.Time, f.Matrix}, f.Y[:luma], f.Cb[:chroma], f.Cr[:chroma])
+	return c.sendMessage(frame, frameHead{f.Width, f.Height, f.Index, f.Time, f.Matrix}, f.Y[:luma], f.Cb[:chroma], f.Cr[:chroma])
 }
 
 func (c *connection) receiveFrame(m *message) (*media.Frame, error) {
 	var h frameHead
-	if err := m.parse(&h); err != nil {
+	if err := m.parseHead(&h); err != nil {
 		return nil, err
 	}
 	if err := media.CheckSize(h.Width, h.Height); err != nil {
@@ -232,7 +232,7 @@ func (c *connection) receiveFrame(m *message) (*media.Frame, error) {
 	}
 	for _, plane := range [][]byte{f.Y, f.Cb, f.Cr} {
 		if _, err := io.ReadFull(c.in, plane); err != nil {
-			return nil, unexpected(err)
+			return nil, unexpectedEOF(err)
 		}
 	}
 	return f, nil

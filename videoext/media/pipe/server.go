@@ -21,7 +21,7 @@ type Encoder interface {
 // Times are how long the parts of encodings took, by the clock, and the processor time of the whole program.
 type Times struct{ Decode, Scale, Encode, Processor time.Duration }
 
-func (t *Times) add(o Times) {
+func (t *Times) addTimes(o Times) {
 	t.Decode += o.Decode
 	t.Scale += o.Scale
 	t.Encode += o.Encode
@@ -46,16 +46,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, encoder Encoder) er
 	buffered := bufio.NewWriterSize(out, 64<<10)
 	s := &server{connection: connection{bufio.NewReaderSize(in, 64<<10), buffered}, encoder: encoder, sources: map[int]*source{}}
 	defer s.close()
-	if err := errors.Join(s.send(hello, version), buffered.Flush()); err != nil {
+	if err := errors.Join(s.sendMessage(hello, version), buffered.Flush()); err != nil {
 		return err
 	}
 	for {
-		m, err := s.receive()
+		m, err := s.receiveMessage()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
-			err = s.handle(ctx, &m)
+			err = s.handleMessage(ctx, &m)
 		}
 		if err == nil {
 			err = buffered.Flush()
@@ -73,8 +73,8 @@ func (s *server) close() {
 	s.scaler.Close()
 }
 
-// handle answers a message. Its errors are about the pipe.
-func (s *server) handle(ctx context.Context, m *message) error {
+// handleMessage answers a message. Its errors are about the pipe.
+func (s *server) handleMessage(ctx context.Context, m *message) error {
 	if m.kind != frame && m.size != 0 {
 		return fmt.Errorf("a message of kind %d has a body of %d bytes", m.kind, m.size)
 	}
@@ -83,19 +83,19 @@ func (s *server) handle(ctx context.Context, m *message) error {
 		return s.takeFrame(m)
 	case encode, encodeClip:
 		var h encodeHead
-		if err := m.parse(&h); err != nil {
+		if err := m.parseHead(&h); err != nil {
 			return err
 		}
-		return s.encode(ctx, m.kind, &h)
+		return s.handleEncode(ctx, m.kind, &h)
 	case openSource:
 		var h openHead
-		if err := m.parse(&h); err != nil {
+		if err := m.parseHead(&h); err != nil {
 			return err
 		}
 		return s.open(ctx, &h)
 	case closeSource:
 		var id int
-		if err := m.parse(&id); err != nil {
+		if err := m.parseHead(&id); err != nil {
 			return err
 		}
 		return s.closeSource(id)
@@ -118,18 +118,18 @@ func (s *server) takeFrame(m *message) error {
 	return nil
 }
 
-func (s *server) fail(err error) error {
-	return s.send(failed, failedHead{Text: err.Error(), End: errors.Is(err, io.EOF)})
+func (s *server) sendFailure(err error) error {
+	return s.sendMessage(failed, failedHead{Text: err.Error(), End: errors.Is(err, io.EOF)})
 }
 
 func (s *server) open(ctx context.Context, h *openHead) error {
 	clip, err := ffmpeg.Open(ctx, h.Name, ffmpeg.Options{Rate: h.Rate})
 	if err != nil {
-		return s.fail(err)
+		return s.sendFailure(err)
 	}
 	s.opened++
 	s.sources[s.opened] = &source{clip: clip, name: h.Name}
-	return s.send(opened, openedHead{s.opened, clip.Info()})
+	return s.sendMessage(opened, openedHead{s.opened, clip.Info()})
 }
 
 func (s *server) closeSource(id int) error {
@@ -142,10 +142,10 @@ func (s *server) closeSource(id int) error {
 	return nil
 }
 
-func (s *server) encode(ctx context.Context, k kind, h *encodeHead) error {
+func (s *server) handleEncode(ctx context.Context, k kind, h *encodeHead) error {
 	var took Times
 	processor := processorTime()
-	frames, err := s.frames(ctx, k, h, &took)
+	frames, err := s.framesToEncode(ctx, k, h, &took)
 	var segment *media.Segment
 	if err == nil {
 		segment, err = s.encodeFrames(ctx, frames, h, &took)
@@ -155,14 +155,14 @@ func (s *server) encode(ctx context.Context, k kind, h *encodeHead) error {
 		data, err = segment.AppendBinary(nil)
 	}
 	if err != nil {
-		return s.fail(err)
+		return s.sendFailure(err)
 	}
 	took.Processor = processorTime() - processor
-	return s.send(encoded, took, data)
+	return s.sendMessage(encoded, took, data)
 }
 
-// frames are those to encode: what came before the message, or part of a source.
-func (s *server) frames(ctx context.Context, k kind, h *encodeHead, took *Times) ([]*media.Frame, error) {
+// framesToEncode are those to encode: what came before the message, or part of a source.
+func (s *server) framesToEncode(ctx context.Context, k kind, h *encodeHead, took *Times) ([]*media.Frame, error) {
 	if k == encode {
 		frames, err := s.pending, s.err
 		s.pending, s.raw, s.err = nil, 0, nil
@@ -173,13 +173,13 @@ func (s *server) frames(ctx context.Context, k kind, h *encodeHead, took *Times)
 		return nil, fmt.Errorf("source %d is not open", h.Source)
 	}
 	began := time.Now()
-	frames, err := source.frames(ctx, h.First, h.Count)
+	frames, err := source.readFrames(ctx, h.First, h.Count)
 	took.Decode = time.Since(began)
 	return frames, err
 }
 
 func (s *server) encodeFrames(ctx context.Context, frames []*media.Frame, h *encodeHead, took *Times) (*media.Segment, error) {
-	settings, err := h.Settings.settings()
+	settings, err := h.Settings.toSettings()
 	if err != nil {
 		return nil, err
 	}

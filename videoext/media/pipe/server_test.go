@@ -22,12 +22,12 @@ func FuzzServe(f *testing.F) {
 	for _, fill := range []func(*connection) error{
 		func(c *connection) error {
 			h, err := newSettingsHead(&media.Settings{Rate: 1, Quality: media.Maps{media.NewQPMap(32, 16, 3)}})
-			return errors.Join(err, c.sendFrame(media.NewFrame(32, 16)), c.send(encode, &encodeHead{Settings: h}))
+			return errors.Join(err, c.sendFrame(media.NewFrame(32, 16)), c.sendMessage(encode, &encodeHead{Settings: h}))
 		},
 		func(c *connection) error {
-			return errors.Join(c.send(openSource, &openHead{"absent", 3}), c.send(encodeClip, &encodeHead{Source: 1, Count: 3}))
+			return errors.Join(c.sendMessage(openSource, &openHead{"absent", 3}), c.sendMessage(encodeClip, &encodeHead{Source: 1, Count: 3}))
 		},
-		func(c *connection) error { return c.send(closeSource, 1) },
+		func(c *connection) error { return c.sendMessage(closeSource, 1) },
 	} {
 		var b bytes.Buffer
 		if err := fill(&connection{out: &b}); err != nil {
@@ -40,7 +40,7 @@ func FuzzServe(f *testing.F) {
 		_ = Serve(t.Context(), bytes.NewReader(data), &out, refusing{}) // an error is right for most
 		c := &connection{in: &out}
 		for {
-			m, err := c.receive()
+			m, err := c.receiveMessage()
 			if errors.Is(err, io.EOF) {
 				return
 			}

@@ -21,10 +21,10 @@ type source struct {
 	ended    bool
 }
 
-// frames are count frames from a number on, fewer at the end of the clip. io.EOF is in the error if it has none of
+// readFrames are count frames from a number on, fewer at the end of the clip. io.EOF is in the error if it has none of
 // them. Frames before those of the previous request and of this one are forgotten; asked for again, they are decoded
 // from the beginning.
-func (s *source) frames(ctx context.Context, first, count int) ([]*media.Frame, error) {
+func (s *source) readFrames(ctx context.Context, first, count int) ([]*media.Frame, error) {
 	if first < 0 || count < 1 || count > media.MaxFrames {
 		return nil, fmt.Errorf("%d frames from number %d on are asked for", count, first)
 	}

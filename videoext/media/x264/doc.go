@@ -28,13 +28,13 @@ type Encoder struct {
 // Encode encodes frames of one size as one segment. It does not scale: the settings' size, if given, is that of the
 // frames. An error says which setting or frame is wrong. It ends early with ctx.
 func (e Encoder) Encode(ctx context.Context, frames []*media.Frame, s media.Settings) (*media.Segment, error) {
-	if err := check(frames, &s); err != nil {
+	if err := checkFrames(frames, &s); err != nil {
 		return nil, err
 	}
 	return encode(ctx, frames, &s, max(e.Threads, 1))
 }
 
-func check(frames []*media.Frame, s *media.Settings) error {
+func checkFrames(frames []*media.Frame, s *media.Settings) error {
 	if len(frames) == 0 {
 		return errors.New("0 frames are to be encoded")
 	}

@@ -34,14 +34,14 @@ func Run(t *testing.T, m method.Method) {
 	for name, f := range worlds {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(4) {
-				w := run(m, 30, seed, f)
+				w := runWorld(m, 30, seed, f)
 				w.check(t, seed)
-				replay(t, m, w)
+				checkReplay(t, m, w)
 			}
 		})
 	}
-	t.Run("unknown segments", func(t *testing.T) { strangers(t, m) })
-	t.Run("memory", func(t *testing.T) { memory(t, m) })
+	t.Run("unknown segments", func(t *testing.T) { checkStrangers(t, m) })
+	t.Run("memory", func(t *testing.T) { checkMemory(t, m) })
 }
 
 // check holds what was done to the contract.
@@ -63,8 +63,8 @@ func (w *world) check(t *testing.T, seed uint64) {
 	}
 }
 
-// replay holds that a new camera and server do the same when they are told the same.
-func replay(t *testing.T, m method.Method, w *world) {
+// checkReplay holds that a new camera and server do the same when they are told the same.
+func checkReplay(t *testing.T, m method.Method, w *world) {
 	t.Helper()
 	camera, server := m.New()
 	for _, s := range w.transcript {
@@ -80,8 +80,8 @@ func replay(t *testing.T, m method.Method, w *world) {
 	}
 }
 
-// strangers holds that messages about segments that never were come to nothing.
-func strangers(t *testing.T, m method.Method) {
+// checkStrangers holds that messages about segments that never were come to nothing.
+func checkStrangers(t *testing.T, m method.Method) {
 	camera, server := m.New()
 	const n = 7
 	for _, event := range []method.CameraEvent{
@@ -104,10 +104,10 @@ func strangers(t *testing.T, m method.Method) {
 	}
 }
 
-// memory holds that state does not grow with the stream.
-func memory(t *testing.T, m method.Method) {
+// checkMemory holds that state does not grow with the stream.
+func checkMemory(t *testing.T, m method.Method) {
 	size := func(segments int) int {
-		w := run(m, segments, 1, faults{answerLost: 0.2, failed: 0.1, linkDown: true})
+		w := runWorld(m, segments, 1, faults{answerLost: 0.2, failed: 0.1, linkDown: true})
 		return sizeOf(reflect.ValueOf(w.camera), map[uintptr]bool{}) + sizeOf(reflect.ValueOf(w.server), map[uintptr]bool{})
 	}
 	if short, long := size(50), size(1000); long > 2*short+1<<14 {

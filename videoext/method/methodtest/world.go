@@ -76,8 +76,8 @@ const (
 	bandwidth = 100_000.0 // bytes a second
 )
 
-// run streams so many segments to the end.
-func run(m method.Method, segments int, seed uint64, f faults) *world {
+// runWorld streams so many segments to the end.
+func runWorld(m method.Method, segments int, seed uint64, f faults) *world {
 	w := &world{m: m, r: rand.New(rand.NewPCG(seed, 1)), f: f}
 	w.camera, w.server = m.New()
 	length := time.Duration(m.Frames) * frameTime
@@ -88,29 +88,29 @@ func run(m method.Method, segments int, seed uint64, f faults) *world {
 		}
 		w.segments = append(w.segments, &segment{frames: frames})
 		at := time.Duration(i+1) * length
-		w.add(at, toCamera, method.Link{Bandwidth: bandwidth})
-		w.add(at, toCamera, method.Captured{Segment: method.Segment(i), Frames: frames, Width: width, Height: height})
+		w.addEvent(at, toCamera, method.Link{Bandwidth: bandwidth})
+		w.addEvent(at, toCamera, method.Captured{Segment: method.Segment(i), Frames: frames, Width: width, Height: height})
 	}
-	w.drain()
-	w.add(w.line.Now()+time.Minute, toServer, method.Ended{})
-	w.drain()
+	w.drainEvents()
+	w.addEvent(w.line.Now()+time.Minute, toServer, method.Ended{})
+	w.drainEvents()
 	return w
 }
 
-func (w *world) add(at time.Duration, to side, event any) {
+func (w *world) addEvent(at time.Duration, to side, event any) {
 	w.line.At(at, happening{event, to})
 }
 
 // now is the time.
 func (w *world) now() time.Duration { return w.line.Now() }
 
-func (w *world) problem(format string, args ...any) {
+func (w *world) addProblem(format string, args ...any) {
 	if len(w.problems) < 10 {
 		w.problems = append(w.problems, fmt.Sprintf("%v: ", w.now())+fmt.Sprintf(format, args...))
 	}
 }
 
-func (w *world) drain() {
+func (w *world) drainEvents() {
 	for steps := 0; ; steps++ {
 		next, ok := w.line.Next()
 		if !ok {
@@ -118,7 +118,7 @@ func (w *world) drain() {
 		}
 		h := next.(happening)
 		if steps > 1000*(len(w.segments)+10) {
-			w.problem("it never comes to rest")
+			w.addProblem("it never comes to rest")
 			return
 		}
 		switch event := h.event.(type) {
@@ -130,7 +130,7 @@ func (w *world) drain() {
 			}
 		case method.Link:
 			event.Backlog = max(0, int((w.linkFree-w.now()).Seconds()*bandwidth))
-			if w.down(w.now()) {
+			if w.isLinkDown(w.now()) {
 				event.Bandwidth = 0
 			}
 			w.callCamera(event)
@@ -146,8 +146,8 @@ func (w *world) drain() {
 	}
 }
 
-// down says whether the link carries nothing.
-func (w *world) down(at time.Duration) bool {
+// isLinkDown says whether the link carries nothing.
+func (w *world) isLinkDown(at time.Duration) bool {
 	return w.f.linkDown && at%(20*time.Second) > 10*time.Second && at%(20*time.Second) < 15*time.Second
 }
 
@@ -176,38 +176,38 @@ func (w *world) callServer(event method.ServerEvent) {
 	}
 }
 
-// of is a segment that was captured, or nil.
-func (w *world) of(n method.Segment, what any) *segment {
+// capturedSegment is a segment that was captured, or nil.
+func (w *world) capturedSegment(n method.Segment, what any) *segment {
 	if n < 0 || int(n) >= len(w.segments) || time.Duration(n+1)*time.Duration(w.m.Frames)*frameTime > w.now() {
-		w.problem("%T of segment %d, which was not captured", what, n)
+		w.addProblem("%T of segment %d, which was not captured", what, n)
 		return nil
 	}
 	return w.segments[n]
 }
 
-func (w *world) held(n method.Segment, what any) *segment {
-	s := w.of(n, what)
+func (w *world) heldSegment(n method.Segment, what any) *segment {
+	s := w.capturedSegment(n, what)
 	if s != nil && s.released {
-		w.problem("%T of segment %d, which was released", what, n)
+		w.addProblem("%T of segment %d, which was released", what, n)
 		return nil
 	}
 	return s
 }
 
-func (w *world) frames(s *segment, frames []int, what any) {
+func (w *world) checkFrames(s *segment, frames []int, what any) {
 	if len(frames) == 0 {
-		w.problem("%T of no frames", what)
+		w.addProblem("%T of no frames", what)
 	}
 	for i, f := range frames {
 		if f < 0 || f >= s.frames || i > 0 && f <= frames[i-1] {
-			w.problem("%T of frames %v of a segment of %d", what, frames, s.frames)
+			w.addProblem("%T of frames %v of a segment of %d", what, frames, s.frames)
 			return
 		}
 	}
 }
 
-// findings are some things, that depend on the frame alone.
-func (w *world) findings(n method.Segment, frame int) videoext.Findings {
+// frameFindings are some things, that depend on the frame alone.
+func (w *world) frameFindings(n method.Segment, frame int) videoext.Findings {
 	if w.f.sceneEmpty {
 		return videoext.Findings{}
 	}
@@ -228,13 +228,13 @@ func (w *world) findings(n method.Segment, frame int) videoext.Findings {
 
 func (w *world) allFindings(n method.Segment, frames []int) (all []videoext.Findings) {
 	for _, f := range frames {
-		all = append(all, w.findings(n, f))
+		all = append(all, w.frameFindings(n, f))
 	}
 	return all
 }
 
-// difference is how much a frame differs from the one before.
-func difference(n method.Segment, frame int) float64 {
+// frameDifference is how much a frame differs from the one before.
+func frameDifference(n method.Segment, frame int) float64 {
 	if n == 0 && frame == 0 {
 		return math.Inf(1)
 	}

@@ -78,8 +78,10 @@ func (p *Pipeline) Parts() bool { return false }
 // Intervals implements pipeline.Pipeline.
 func (p *Pipeline) Intervals() int { return len(p.sound) / rate }
 
-// second is an interval's sound.
-func (p *Pipeline) second(interval int) []float32 { return p.sound[interval*rate : (interval+1)*rate] }
+// intervalSound is an interval's sound.
+func (p *Pipeline) intervalSound(interval int) []float32 {
+	return p.sound[interval*rate : (interval+1)*rate]
+}
 
 // sent is a second as it comes to the network.
 type sent struct {
@@ -92,12 +94,12 @@ func (s *sent) Cost() float64 { return float64(s.bytes) }
 
 // Prepare implements pipeline.Pipeline: the sound goes over at the rate of a setting, and the network has it at its own.
 func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error) {
-	low := resample(p.second(interval), rate, Rates[c[0]])
+	low := resample(p.intervalSound(interval), rate, Rates[c[0]])
 	over := make([]float32, len(low))
 	for i, v := range low {
 		over[i] = float32(math.Round(math.MaxInt16*float64(max(-1, min(1, v))))) / math.MaxInt16
 	}
-	return &sent{2 * len(low), p.spectra.of(resample(over, Rates[c[0]], rate))}, nil
+	return &sent{2 * len(low), p.spectra.logSpectrogram(resample(over, Rates[c[0]], rate))}, nil
 }
 
 // Look implements pipeline.Pipeline: its results are of type []Digit.
@@ -107,7 +109,7 @@ func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 		return nil, err
 	}
 	found := []Digit{}
-	for _, d := range digits(output.Data) {
+	for _, d := range decodeDigits(output.Data) {
 		if float64(d.Score) >= p.utility.Threshold {
 			found = append(found, d)
 		}
@@ -117,7 +119,7 @@ func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 
 var shape = []int{1, 1, bands, frames}
 
-func (s *sent) tensor() []byte {
+func (s *sent) tensorBytes() []byte {
 	data := make([]byte, 0, 4*len(s.spectrogram))
 	for _, v := range s.spectrogram {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
@@ -127,7 +129,7 @@ func (s *sent) tensor() []byte {
 
 // run is the network's output: the probability of each digit, and of none, at each step.
 func (p *Pipeline) run(s *sent) (direct.Output, error) {
-	outputs, err := p.network.Run(shape, s.tensor())
+	outputs, err := p.network.Run(shape, s.tensorBytes())
 	if err != nil {
 		return direct.Output{}, err
 	}
@@ -143,13 +145,13 @@ func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 		return nil, err
 	}
 	m, seeds := oneadapt.NewMap(bands, 1), make([]float32, len(output.Data))
-	for _, d := range digits(output.Data) {
+	for _, d := range decodeDigits(output.Data) {
 		worth, slope := p.utility.Of(float64(d.Score))
 		m.Utility += float32(worth)
 		seeds[d.Digit*steps+d.Step] = float32(slope)
 	}
 	output.Data = seeds
-	derivatives, err := p.network.Gradient(shape, s.tensor(), []direct.Output{output})
+	derivatives, err := p.network.Gradient(shape, s.tensorBytes(), []direct.Output{output})
 	if err != nil {
 		return nil, err
 	}

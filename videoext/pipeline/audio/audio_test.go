@@ -96,7 +96,7 @@ func TestHeldOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			best := Digit{}
-			for _, d := range digits(output.Data) {
+			for _, d := range decodeDigits(output.Data) {
 				if d.Score > best.Score {
 					best = d
 				}
@@ -134,7 +134,7 @@ func TestSlope(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := digits(run(s))
+		heard := decodeDigits(run(s))
 		utility := func(output []float32) (sum float64) {
 			for _, d := range heard {
 				worth, _ := p.utility.Of(float64(output[d.Digit*steps+d.Step]))
@@ -196,7 +196,7 @@ func TestVoiced(t *testing.T) {
 			for i, v := range r.Samples[:min(len(r.Samples), rate)] {
 				second[i] = 0.3 * v
 			}
-			if voiced(second) {
+			if hasVoice(second) {
 				with++
 			}
 		}
@@ -205,7 +205,7 @@ func TestVoiced(t *testing.T) {
 	if with, without := quietly(vowels()); without > 0 {
 		t.Errorf("%d have a voice, %d have none", with, without)
 	}
-	if voiced(make([]float32, rate)) || voiced(open(t, Draw([]Recording{{}}, 1, 1)).second(0)) {
+	if hasVoice(make([]float32, rate)) || hasVoice(open(t, Draw([]Recording{{}}, 1, 1)).intervalSound(0)) {
 		t.Error("there is no voice")
 	}
 	if with, without := quietly(recordings(t)); with < 9*without {
@@ -216,7 +216,7 @@ func TestVoiced(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x02\x00\x00\x00\x01\x80"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		samples, err := decode(data)
+		samples, err := decodeWAV(data)
 		if err != nil {
 			return
 		}

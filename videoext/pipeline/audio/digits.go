@@ -22,8 +22,8 @@ type Digit struct {
 	Score float32
 }
 
-// digits are the peaks of a network's output, the likeliest first: each takes away what is near it.
-func digits(output []float32) (all []Digit) {
+// decodeDigits are the peaks of a network's output, the likeliest first: each takes away what is near it.
+func decodeDigits(output []float32) (all []Digit) {
 	var best [steps]Digit
 	for s := range best {
 		for d := range none {
@@ -34,15 +34,15 @@ func digits(output []float32) (all []Digit) {
 	}
 	rest := slices.SortedStableFunc(slices.Values(best[:]), func(a, b Digit) int { return cmp.Compare(b.Score, a.Score) })
 	for _, d := range rest {
-		if d.Score >= least && !slices.ContainsFunc(all, func(o Digit) bool { return o.near(d) }) {
+		if d.Score >= least && !slices.ContainsFunc(all, func(o Digit) bool { return o.isNear(d) }) {
 			all = append(all, d)
 		}
 	}
 	return all
 }
 
-// near says that two are too near for two digits.
-func (d Digit) near(o Digit) bool { return max(d.Step-o.Step, o.Step-d.Step) <= near }
+// isNear says that two are too near for two digits.
+func (d Digit) isNear(o Digit) bool { return max(d.Step-o.Step, o.Step-d.Step) <= near }
 
 // Accuracy implements pipeline.Pipeline: F1 of digits, of which two are the same if they are at the same time.
 func (p *Pipeline) Accuracy(truth, got pipeline.Result) float64 {
@@ -53,7 +53,7 @@ func (p *Pipeline) Accuracy(truth, got pipeline.Result) float64 {
 	same, used := 0, make([]bool, len(b))
 	for _, x := range a {
 		for i, y := range b {
-			if !used[i] && x.Digit == y.Digit && x.near(y) {
+			if !used[i] && x.Digit == y.Digit && x.isNear(y) {
 				used[i] = true
 				same++
 				break

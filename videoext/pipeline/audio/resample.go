@@ -16,7 +16,7 @@ func resample(samples []float32, from, to int) []float32 {
 	half := int(math.Ceil(taps / cutoff))
 	phases := make([][]float32, up)
 	for p := range phases {
-		phases[p] = phase(float64(p)/float64(up), cutoff, half)
+		phases[p] = phaseFilter(float64(p)/float64(up), cutoff, half)
 	}
 	out := make([]float32, len(samples)*up/down)
 	for i := range out {
@@ -32,8 +32,8 @@ func resample(samples []float32, from, to int) []float32 {
 	return out
 }
 
-// phase is the filter for an output that lies a part of a sample after one. Its sum is 1.
-func phase(after, cutoff float64, half int) []float32 {
+// phaseFilter is the filter for an output that lies a part of a sample after one. Its sum is 1.
+func phaseFilter(after, cutoff float64, half int) []float32 {
 	filter, sum := make([]float64, 2*half+1), 0.0
 	for j := range filter {
 		t := float64(j-half) - after

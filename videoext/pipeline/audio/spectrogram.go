@@ -25,22 +25,22 @@ func newSpectra() *spectra {
 		angle := 2 * math.Pi * float64(i) / window
 		s.hann[i], s.cos[i], s.sin[i] = 0.5-0.5*math.Cos(angle), math.Cos(angle), math.Sin(angle)
 	}
-	low, high := mel(60), mel(4000)
+	low, high := hertzToMel(60), hertzToMel(4000)
 	step := (high - low) / (bands + 1)
 	for b := range bands {
 		edge := low + step*float64(b)
 		for bin := range window/2 + 1 {
-			at := mel(float64(bin) * rate / window)
+			at := hertzToMel(float64(bin) * rate / window)
 			s.triangles[b] = append(s.triangles[b], max(0, min((at-edge)/step, (edge+2*step-at)/step)))
 		}
 	}
 	return s
 }
 
-func mel(frequency float64) float64 { return 2595 * math.Log10(1+frequency/700) }
+func hertzToMel(frequency float64) float64 { return 2595 * math.Log10(1+frequency/700) }
 
-// of is the logarithm of the power in each band, [bands][frames], from 0, nothing, up, of a second.
-func (s *spectra) of(sound []float32) []float32 {
+// logSpectrogram is the logarithm of the power in each band, [bands][frames], from 0, nothing, up, of a second.
+func (s *spectra) logSpectrogram(sound []float32) []float32 {
 	out := make([]float32, bands*frames)
 	power := make([]float64, window/2+1)
 	var part [window]float64

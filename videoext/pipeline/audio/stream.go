@@ -21,20 +21,20 @@ func Draw(recordings []Recording, seconds int, seed uint64) []float32 {
 	sound := make([]float32, 0, seconds*rate)
 	for len(sound) < seconds*rate {
 		kind := [...]int{talk, talk, talk, talk, quiet, quiet, clatter, music, foreign}[r.IntN(9)]
-		said := speaker(recordings, r)
+		said := speakerRecordings(recordings, r)
 		loud, faint, colour := math.Pow(10, -0.1-r.Float64()), math.Pow(10, -3.8+2.2*r.Float64()), r.Float64()
 		for range 8 + r.IntN(18) {
-			second := noise(r, faint, colour)
+			second := makeNoise(r, faint, colour)
 			switch kind {
 			case talk:
-				say(second, said, loud, r)
+				addRecordings(second, said, loud, r)
 			case clatter:
-				burst(second, loud, r)
+				addBursts(second, loud, r)
 			case music:
-				play(second, loud, r)
+				addNotes(second, loud, r)
 			case foreign:
 				slices.Reverse(second)
-				say(second, said, loud, r)
+				addRecordings(second, said, loud, r)
 				slices.Reverse(second)
 			}
 			sound = append(sound, second...)
@@ -43,8 +43,8 @@ func Draw(recordings []Recording, seconds int, seed uint64) []float32 {
 	return sound[:seconds*rate]
 }
 
-// speaker are the recordings of one speaker.
-func speaker(recordings []Recording, r *rand.Rand) (own []Recording) {
+// speakerRecordings are the recordings of one speaker.
+func speakerRecordings(recordings []Recording, r *rand.Rand) (own []Recording) {
 	name := recordings[r.IntN(len(recordings))].Speaker
 	for _, one := range recordings {
 		if one.Speaker == name {
@@ -54,8 +54,8 @@ func speaker(recordings []Recording, r *rand.Rand) (own []Recording) {
 	return own
 }
 
-// say adds one recording to a second, or two if there is place.
-func say(second []float32, recordings []Recording, loud float64, r *rand.Rand) {
+// addRecordings adds one recording to a second, or two if there is place.
+func addRecordings(second []float32, recordings []Recording, loud float64, r *rand.Rand) {
 	const pause = rate / 20
 	for at, left := 0, 1+r.IntN(2); left > 0; left-- {
 		one := recordings[r.IntN(len(recordings))].Samples
@@ -71,8 +71,8 @@ func say(second []float32, recordings []Recording, loud float64, r *rand.Rand) {
 	}
 }
 
-// burst adds noise that fades, at several times.
-func burst(second []float32, loud float64, r *rand.Rand) {
+// addBursts adds noise that fades, at several times.
+func addBursts(second []float32, loud float64, r *rand.Rand) {
 	for range 1 + r.IntN(3) {
 		start, fade := r.IntN(rate*3/4), math.Exp(-1/(rate*(0.02+0.1*r.Float64())))
 		level, last, colour := 0.5*loud, 0.0, 0.8*r.Float64()
@@ -84,8 +84,8 @@ func burst(second []float32, loud float64, r *rand.Rand) {
 	}
 }
 
-// play adds notes with harmonics.
-func play(second []float32, loud float64, r *rand.Rand) {
+// addNotes adds notes with harmonics.
+func addNotes(second []float32, loud float64, r *rand.Rand) {
 	for start := 0; start < rate; start += rate/6 + r.IntN(rate/3) {
 		for range 1 + r.IntN(3) {
 			note, fade := 100+600*r.Float64(), 2+6*r.Float64()
@@ -100,8 +100,8 @@ func play(second []float32, loud float64, r *rand.Rand) {
 	}
 }
 
-// noise is a second of noise; the higher its colour, the lower its frequencies.
-func noise(r *rand.Rand, level, colour float64) []float32 {
+// makeNoise is a second of noise; the higher its colour, the lower its frequencies.
+func makeNoise(r *rand.Rand, level, colour float64) []float32 {
 	second, last := make([]float32, rate), 0.0
 	keep := 0.9 * colour
 	scale := level * math.Sqrt(1-keep*keep)

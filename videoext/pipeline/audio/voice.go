@@ -14,7 +14,7 @@ type Voice struct {
 // Serve implements pipeline.Way.
 func (v *Voice) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) {
 	c := oneadapt.Config{v.Low}
-	if voiced(v.Pipeline.second(interval)) {
+	if hasVoice(v.Pipeline.intervalSound(interval)) {
 		c[0] = v.High
 	}
 	return pipeline.Serve(interval, c, a)
@@ -30,11 +30,11 @@ const (
 	leastOfFrames = 3
 )
 
-// voiced says that a second has a voice: some frames are periodic as vowels are.
-func voiced(second []float32) bool {
+// hasVoice says that a second has a voice: some frames are periodic as vowels are.
+func hasVoice(second []float32) bool {
 	n := 0
 	for at := 0; at+frame+longest <= len(second); at += frame / 2 {
-		if periodic(second[at : at+frame+longest]) {
+		if isPeriodic(second[at : at+frame+longest]) {
 			if n++; n == leastOfFrames {
 				return true
 			}
@@ -43,8 +43,8 @@ func voiced(second []float32) bool {
 	return false
 }
 
-// periodic says that a frame is like itself a period later, by the normalised correlation.
-func periodic(s []float32) bool {
+// isPeriodic says that a frame is like itself a period later, by the normalised correlation.
+func isPeriodic(s []float32) bool {
 	own := dot(s[:frame], s)
 	if own < loudest*frame {
 		return false

@@ -35,7 +35,7 @@ func Recordings(dir string, takes ...int) (all []Recording, err error) {
 		if err != nil {
 			return nil, err
 		}
-		samples, err := decode(data)
+		samples, err := decodeWAV(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -47,8 +47,8 @@ func Recordings(dir string, takes ...int) (all []Recording, err error) {
 	return all, nil
 }
 
-// decode reads a RIFF file of 16-bit PCM, one channel and 8 kHz, and gives samples whose peak is 1.
-func decode(data []byte) ([]float32, error) {
+// decodeWAV reads a RIFF file of 16-bit PCM, one channel and 8 kHz, and gives samples whose peak is 1.
+func decodeWAV(data []byte) ([]float32, error) {
 	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
 		return nil, fmt.Errorf("it is no RIFF file of sound")
 	}
@@ -60,7 +60,7 @@ func decode(data []byte) ([]float32, error) {
 			if !known {
 				return nil, fmt.Errorf("its sound comes before its format")
 			}
-			return pcm(body[:min(size, len(body))]), nil
+			return decodePCM(body[:min(size, len(body))]), nil
 		}
 		if size > len(body) {
 			return nil, fmt.Errorf("chunk %q of %d bytes has %d", name, size, len(body))
@@ -88,8 +88,8 @@ func checkFormat(f []byte) error {
 	return nil
 }
 
-// pcm are samples whose peak is 1.
-func pcm(data []byte) []float32 {
+// decodePCM are samples whose peak is 1.
+func decodePCM(data []byte) []float32 {
 	samples, peak := make([]float32, len(data)/2), float32(1)
 	for i := range samples {
 		samples[i] = float32(int16(binary.LittleEndian.Uint16(data[2*i:])))

@@ -120,7 +120,7 @@ func (sensed) Sure(pipeline.Result) float64 { return 0.5 }
 // TestWay: it does what the policy says, and takes one look and one preparation an interval.
 func TestWay(t *testing.T) {
 	p := NewPolicy([][]int{{0, 4}, {1, 2}}, random(4))
-	_, _, _, biases := p.parts(p.Params)
+	_, _, _, biases := p.splitParams(p.Params)
 	copy(biases, []float64{0, 9, 9, 0})
 	steps, err := pipeline.NewLab(sensed{pipelinetest.NewTones(2, false)}).Run(&Way{Policy: p, Share: 1})
 	if err != nil {

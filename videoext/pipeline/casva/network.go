@@ -14,8 +14,8 @@ type Network struct {
 // NewNetwork draws weights whose variance is that of 1/inputs; those of the outputs are a hundredth of that, so that an untrained policy leans to nothing.
 func NewNetwork(in, hidden, out int, r *rand.Rand) *Network {
 	n := &Network{In: in, Hidden: hidden, Out: out}
-	n.Params = make([]float64, n.size())
-	w, _, u, _ := n.parts(n.Params)
+	n.Params = make([]float64, n.paramCount())
+	w, _, u, _ := n.splitParams(n.Params)
 	for i := range w {
 		w[i] = r.NormFloat64() / math.Sqrt(float64(in))
 	}
@@ -25,10 +25,10 @@ func NewNetwork(in, hidden, out int, r *rand.Rand) *Network {
 	return n
 }
 
-func (n *Network) size() int { return n.Hidden*(n.In+1) + n.Out*(n.Hidden+1) }
+func (n *Network) paramCount() int { return n.Hidden*(n.In+1) + n.Out*(n.Hidden+1) }
 
-// parts are the weights and biases of both layers in a vector such as Params.
-func (n *Network) parts(params []float64) (w, b, u, c []float64) {
+// splitParams are the weights and biases of both layers in a vector such as Params.
+func (n *Network) splitParams(params []float64) (w, b, u, c []float64) {
 	i := n.Hidden * n.In
 	j := i + n.Hidden
 	k := j + n.Out*n.Hidden
@@ -37,7 +37,7 @@ func (n *Network) parts(params []float64) (w, b, u, c []float64) {
 
 // Forward is what the network makes of x, and its hidden layer, which Backward needs.
 func (n *Network) Forward(x []float64) (out, hidden []float64) {
-	w, b, u, c := n.parts(n.Params)
+	w, b, u, c := n.splitParams(n.Params)
 	hidden, out = make([]float64, n.Hidden), make([]float64, n.Out)
 	for i := range hidden {
 		hidden[i] = math.Tanh(b[i] + dot(w[i*n.In:][:n.In], x))
@@ -57,8 +57,8 @@ func dot(a, b []float64) (sum float64) {
 
 // Backward adds to gradient what slopes, those of a loss with the outputs, say of each of Params.
 func (n *Network) Backward(x, hidden, slopes, gradient []float64) {
-	dw, db, du, dc := n.parts(gradient)
-	_, _, u, _ := n.parts(n.Params)
+	dw, db, du, dc := n.splitParams(gradient)
+	_, _, u, _ := n.splitParams(n.Params)
 	back := make([]float64, n.Hidden)
 	for i, s := range slopes {
 		dc[i] += s

@@ -34,10 +34,10 @@ const hidden = 32
 
 // NewPolicy draws one that is not trained.
 func NewPolicy(ladders [][]int, r *rand.Rand) *Policy {
-	return &Policy{ladders, NewNetwork(stateSize(len(ladders)), hidden, outputs(ladders), r)}
+	return &Policy{ladders, NewNetwork(stateSize(len(ladders)), hidden, outputCount(ladders), r)}
 }
 
-func outputs(ladders [][]int) (n int) {
+func outputCount(ladders [][]int) (n int) {
 	for _, l := range ladders {
 		n += len(l)
 	}
@@ -134,9 +134,9 @@ func Read(data []byte) (*Policy, error) {
 		}
 		data = data[1+data[0]:]
 	}
-	p.Network = &Network{In: stateSize(knobs), Hidden: units, Out: outputs(p.Ladders)}
-	if knobs == 0 || units == 0 || len(data) != 4*p.size() {
-		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/train/casva", knobs, units, len(data), 4*p.size())
+	p.Network = &Network{In: stateSize(knobs), Hidden: units, Out: outputCount(p.Ladders)}
+	if knobs == 0 || units == 0 || len(data) != 4*p.paramCount() {
+		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/train/casva", knobs, units, len(data), 4*p.paramCount())
 	}
 	for ; len(data) > 0; data = data[4:] {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))

@@ -86,7 +86,7 @@ func (in *input) Cost() float64 { return in.cost }
 
 // Prepare implements pipeline.Pipeline.
 func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error) {
-	s, whole := p.segment(interval), p.frames(interval)
+	s, whole := p.intervalSegment(interval), p.intervalFrames(interval)
 	v := p.o.Knobs.Variant(s, c)
 	frames := make([]*media.Frame, len(v.Frames))
 	for i, n := range v.Frames {
@@ -101,24 +101,24 @@ func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, err
 	return &input{p.o.Knobs.Cost(&v, coded.Container), interval, coded.Segment, v.Frames}, nil
 }
 
-// shown is each frame of an input's interval as it is shown, in the clip's size.
-func (p *Pipeline) shown(in pipeline.Input) ([]*media.Frame, error) {
+// shownFrames is each frame of an input's interval as it is shown, in the clip's size.
+func (p *Pipeline) shownFrames(in pipeline.Input) ([]*media.Frame, error) {
 	i := in.(*input)
 	sent, err := p.o.Tools.Codec.Decode(i.coded)
 	if err != nil {
 		return nil, err
 	}
-	return oneadapt.Shown(sent, i.of, p.o.Frames, p.frames(i.interval)[0], p.o.Tools.Codec.Scale)
+	return oneadapt.Shown(sent, i.of, p.o.Frames, p.intervalFrames(i.interval)[0], p.o.Tools.Codec.Scale)
 }
 
-// frames are those of an interval.
-func (p *Pipeline) frames(interval int) []*media.Frame {
+// intervalFrames are those of an interval.
+func (p *Pipeline) intervalFrames(interval int) []*media.Frame {
 	return p.o.Clip.Frames[interval*p.o.Frames:][:p.o.Frames]
 }
 
-// segment is what the knobs have to know of an interval.
-func (p *Pipeline) segment(interval int) *adapt.Segment {
-	frames := p.frames(interval)
+// intervalSegment is what the knobs have to know of an interval.
+func (p *Pipeline) intervalSegment(interval int) *adapt.Segment {
+	frames := p.intervalFrames(interval)
 	s := &adapt.Segment{Captured: method.Captured{Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height}}
 	if _, ok := p.measured[interval]; !ok {
 		var all [][]float64
@@ -137,7 +137,7 @@ func (p *Pipeline) segment(interval int) *adapt.Segment {
 
 // Sense implements pipeline.Sensed: how a frame differs from the one before, in the mean, by pixels, by area and by edges.
 func (p *Pipeline) Sense(interval int) ([]float64, error) {
-	frames := p.frames(interval)
+	frames := p.intervalFrames(interval)
 	means := make([]float64, 3)
 	for i, feature := range []method.Feature{method.Pixel, method.Area, method.Edge} {
 		for at := range frames[1:] {
@@ -193,11 +193,11 @@ func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 
 // Changes implements pipeline.Pipeline.
 func (p *Pipeline) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float64, error) {
-	before, err := p.shown(against)
+	before, err := p.shownFrames(against)
 	if err != nil {
 		return nil, err
 	}
-	after, err := p.shown(in)
+	after, err := p.shownFrames(in)
 	if err != nil {
 		return nil, err
 	}
@@ -216,14 +216,14 @@ func Soft(u oneadapt.Utility, iou float32) func(truth, got []videoext.Findings) 
 		both, all := 0.0, 0.0
 		for i := range truth {
 			for _, d := range got[i].Detections {
-				all += worth(u, d)
+				all += detectionWorth(u, d)
 			}
 			for _, t := range truth[i].Detections {
-				all += worth(u, t)
+				all += detectionWorth(u, t)
 				best := 0.0
 				for _, d := range got[i].Detections {
 					if d.Class == t.Class && d.IoU(t.Region) >= iou {
-						best = max(best, min(worth(u, t), worth(u, d)))
+						best = max(best, min(detectionWorth(u, t), detectionWorth(u, d)))
 					}
 				}
 				both += best
@@ -236,7 +236,7 @@ func Soft(u oneadapt.Utility, iou float32) func(truth, got []videoext.Findings) 
 	}
 }
 
-func worth(u oneadapt.Utility, d videoext.Detection) float64 {
+func detectionWorth(u oneadapt.Utility, d videoext.Detection) float64 {
 	value, _ := u.Of(float64(d.Score))
 	return value
 }

@@ -24,7 +24,7 @@ type Streamed struct {
 func (s *Streamed) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) {
 	if s.outcome == nil {
 		s.from = interval
-		if err := s.stream(); err != nil {
+		if err := s.runMethod(); err != nil {
 			return nil, err
 		}
 	}
@@ -36,8 +36,8 @@ func (s *Streamed) Serve(interval int, a *pipeline.Account) (pipeline.Result, er
 	return o.Found[n*frames:][:frames], nil
 }
 
-// stream runs the method on all intervals from the first one on.
-func (s *Streamed) stream() (err error) {
+// runMethod runs the method on all intervals from the first one on.
+func (s *Streamed) runMethod() (err error) {
 	p := s.Pipeline
 	if s.Method.Frames != p.o.Frames {
 		return fmt.Errorf("%s: segments of %d frames, and intervals of %d", s.Method.Name, s.Method.Frames, p.o.Frames)

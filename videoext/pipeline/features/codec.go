@@ -20,8 +20,8 @@ type volume struct {
 	levels                          []byte
 }
 
-// quantised is values in 8 bits, over the range they have.
-func quantised(frames [][]float32, channels, height, width int) *volume {
+// quantiseFeatures is values in 8 bits, over the range they have.
+func quantiseFeatures(frames [][]float32, channels, height, width int) *volume {
 	v := &volume{frames: len(frames), channels: channels, height: height, width: width}
 	low, high := float32(0), float32(0) // of which 0 is one
 	for _, f := range frames {
@@ -36,13 +36,13 @@ func quantised(frames [][]float32, channels, height, width int) *volume {
 		}
 	}
 	for c := range channels {
-		v.centres = append(v.centres, v.median(c))
+		v.centres = append(v.centres, v.channelMedian(c))
 	}
 	return v
 }
 
-// median is that of a channel's levels.
-func (v *volume) median(channel int) byte {
+// channelMedian is that of a channel's levels.
+func (v *volume) channelMedian(channel int) byte {
 	var counts [256]int
 	area := v.height * v.width
 	for frame := range v.frames {
@@ -59,33 +59,33 @@ func (v *volume) median(channel int) byte {
 	return byte(level)
 }
 
-// value is what a level stands for.
-func (v *volume) value(level byte) float32 { return v.low + v.unit*float32(level) }
+// levelToValue is what a level stands for.
+func (v *volume) levelToValue(level byte) float32 { return v.low + v.unit*float32(level) }
 
-// symbol is how many steps of a quantiser a level is from its channel's centre.
-func symbol(level, centre byte, step int) int8 {
+// levelToSymbol is how many steps of a quantiser a level is from its channel's centre.
+func levelToSymbol(level, centre byte, step int) int8 {
 	return int8(math.Round(float64(int(level)-int(centre)) / float64(step)))
 }
 
-// level is what a symbol stands for.
-func level(symbol int8, centre byte, step int) byte {
+// symbolToLevel is what a symbol stands for.
+func symbolToLevel(symbol int8, centre byte, step int) byte {
 	return byte(max(0, min(255, int(centre)+int(symbol)*step)))
 }
 
 // grid parts maps into side x side blocks.
 type grid struct{ side int }
 
-func (g grid) blocks() int { return g.side * g.side }
+func (g grid) blockCount() int { return g.side * g.side }
 
-// of is the block of a place.
-func (g grid) of(v *volume, y, x int) int { return y*g.side/v.height*g.side + x*g.side/v.width }
+// blockAt is the block of a place.
+func (g grid) blockAt(v *volume, y, x int) int { return y*g.side/v.height*g.side + x*g.side/v.width }
 
-// visit calls f for each row of each block, block by block, channel by channel and frame by frame, with the numbers of its first place and of the one behind its last.
-func (g grid) visit(v *volume, f func(block, channel, frame, from, to int)) {
-	for block := range g.blocks() {
+// visitRows calls f for each row of each block, block by block, channel by channel and frame by frame, with the numbers of its first place and of the one behind its last.
+func (g grid) visitRows(v *volume, f func(block, channel, frame, from, to int)) {
+	for block := range g.blockCount() {
 		row, column := block/g.side, block%g.side
-		top, bottom := begin(row, g.side, v.height), begin(row+1, g.side, v.height)
-		left, right := begin(column, g.side, v.width), begin(column+1, g.side, v.width)
+		top, bottom := partStart(row, g.side, v.height), partStart(row+1, g.side, v.height)
+		left, right := partStart(column, g.side, v.width), partStart(column+1, g.side, v.width)
 		for channel := range v.channels {
 			for frame := range v.frames {
 				for y := top; y < bottom; y++ {
@@ -97,11 +97,11 @@ func (g grid) visit(v *volume, f func(block, channel, frame, from, to int)) {
 	}
 }
 
-// begin is where one of n parts of so many places begins: at the first that is its.
-func begin(part, n, places int) int { return (part*places + n - 1) / n }
+// partStart is where one of n parts of so many places begins: at the first that is its.
+func partStart(part, n, places int) int { return (part*places + n - 1) / n }
 
-// tables are, by setting, centre and level, what is made of levels.
-func tables[T any](of func(level, centre byte, step int) T) (t [][256][256]T) {
+// newLevelTables are, by setting, centre and level, what is made of levels.
+func newLevelTables[T any](of func(level, centre byte, step int) T) (t [][256][256]T) {
 	t = make([][256][256]T, len(steps))
 	for setting, step := range steps {
 		for centre := range 256 {
@@ -114,16 +114,18 @@ func tables[T any](of func(level, centre byte, step int) T) (t [][256][256]T) {
 }
 
 var (
-	symbols = tables(symbol)
-	coarse  = tables(func(at, centre byte, step int) byte { return level(symbol(at, centre, step), centre, step) })
+	symbols = newLevelTables(levelToSymbol)
+	coarse  = newLevelTables(func(at, centre byte, step int) byte {
+		return symbolToLevel(levelToSymbol(at, centre, step), centre, step)
+	})
 )
 
-// stream is the symbols of features, block by block, channel by channel, and in all frames but the first as differences from the frame before. Ends are where each block's
+// symbolStream is the symbols of features, block by block, channel by channel, and in all frames but the first as differences from the frame before. Ends are where each block's
 // end.
-func (v *volume) stream(g grid, settings []int) (stream []byte, ends []int) {
-	stream, ends = make([]byte, 0, len(v.levels)), make([]int, g.blocks())
+func (v *volume) symbolStream(g grid, settings []int) (stream []byte, ends []int) {
+	stream, ends = make([]byte, 0, len(v.levels)), make([]int, g.blockCount())
 	frame := len(v.levels) / v.frames
-	g.visit(v, func(block, channel, n, from, to int) {
+	g.visitRows(v, func(block, channel, n, from, to int) {
 		table := &symbols[settings[block]][v.centres[channel]]
 		for i := from; i < to; i++ {
 			s := table[v.levels[i]]
@@ -137,18 +139,18 @@ func (v *volume) stream(g grid, settings []int) (stream []byte, ends []int) {
 	return stream, ends
 }
 
-// encode is features as they go over the wire: the range as two little-endian float32, the centres of channels, the settings of blocks, four bits each, and the
+// encodeFeatures is features as they go over the wire: the range as two little-endian float32, the centres of channels, the settings of blocks, four bits each, and the
 // stream by DEFLATE. Shares are the parts of it that blocks take, by the entropy of their symbols.
-func (v *volume) encode(g grid, settings []int) (data []byte, shares []float64, err error) {
+func (v *volume) encodeFeatures(g grid, settings []int) (data []byte, shares []float64, err error) {
 	data = binary.LittleEndian.AppendUint32(nil, math.Float32bits(v.low))
 	data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v.unit))
 	data = append(data, v.centres...)
-	packed := make([]byte, (g.blocks()+1)/2)
+	packed := make([]byte, (g.blockCount()+1)/2)
 	for i, s := range settings {
 		packed[i/2] |= byte(s) << (4 * (i % 2))
 	}
 	data = append(data, packed...)
-	stream, ends := v.stream(g, settings)
+	stream, ends := v.symbolStream(g, settings)
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.DefaultCompression)
 	if err != nil {
@@ -191,10 +193,10 @@ func entropy(symbols []byte) (bits float64) {
 	return bits
 }
 
-// decode reads what encode made of features of this size.
-func decode(data []byte, g grid, frames, channels, height, width int) (*volume, error) {
+// decodeVolume reads what encode made of features of this size.
+func decodeVolume(data []byte, g grid, frames, channels, height, width int) (*volume, error) {
 	const head = 8
-	settings := (g.blocks() + 1) / 2
+	settings := (g.blockCount() + 1) / 2
 	if len(data) < head+channels+settings {
 		return nil, fmt.Errorf("features of %d bytes", len(data))
 	}
@@ -215,7 +217,7 @@ func decode(data []byte, g grid, frames, channels, height, width int) (*volume, 
 // read puts a stream's symbols in their places.
 func (v *volume) read(g grid, packed, stream []byte) (err error) {
 	symbols, frame, next := make([]int8, len(v.levels)), len(v.levels)/v.frames, 0
-	g.visit(v, func(block, channel, n, from, to int) {
+	g.visitRows(v, func(block, channel, n, from, to int) {
 		setting := int(packed[block/2] >> (4 * (block % 2)) & 15)
 		if setting >= len(steps) {
 			err = fmt.Errorf("block %d has setting %d of %d", block, setting, len(steps))
@@ -226,17 +228,17 @@ func (v *volume) read(g grid, packed, stream []byte) (err error) {
 				symbols[i] += symbols[i-frame]
 			}
 			next++
-			v.levels[i] = level(symbols[i], v.centres[channel], steps[setting])
+			v.levels[i] = symbolToLevel(symbols[i], v.centres[channel], steps[setting])
 		}
 	})
 	return err
 }
 
-// shown is what comes out of a decoder.
-func (v *volume) shown(g grid, settings []int) *volume {
+// reconstructVolume is what comes out of a decoder.
+func (v *volume) reconstructVolume(g grid, settings []int) *volume {
 	out := *v
 	out.levels = make([]byte, len(v.levels))
-	g.visit(v, func(block, channel, _, from, to int) {
+	g.visitRows(v, func(block, channel, _, from, to int) {
 		table := &coarse[settings[block]][v.centres[channel]]
 		for i := from; i < to; i++ {
 			out.levels[i] = table[v.levels[i]]

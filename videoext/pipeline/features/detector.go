@@ -86,8 +86,8 @@ func (d *Detector) Close() {
 	}
 }
 
-// features are what the sensor's part makes of a picture. All pictures have one size.
-func (d *Detector) features(p *images.Picture) ([]float32, error) {
+// extractFeatures are what the sensor's part makes of a picture. All pictures have one size.
+func (d *Detector) extractFeatures(p *images.Picture) ([]float32, error) {
 	data := make([]byte, d.input.Bytes(p.Height, p.Width))
 	d.input.Write(data, p)
 	d.height, d.width = d.input.Inner(d.size.Height, d.size.Width, p.Height, p.Width)
@@ -98,12 +98,12 @@ func (d *Detector) features(p *images.Picture) ([]float32, error) {
 	return out[0].Data, nil
 }
 
-// frame is the features of a frame as the server's part takes them.
-func (v *volume) frame(n int) []byte {
+// frameBytes is the features of a frame as the server's part takes them.
+func (v *volume) frameBytes(n int) []byte {
 	size := v.channels * v.height * v.width
 	var table [256]uint32
 	for level := range table {
-		table[level] = math.Float32bits(v.value(byte(level)))
+		table[level] = math.Float32bits(v.levelToValue(byte(level)))
 	}
 	data := make([]byte, 0, 4*size)
 	for _, level := range v.levels[n*size : (n+1)*size] {
@@ -112,8 +112,8 @@ func (v *volume) frame(n int) []byte {
 	return data
 }
 
-// outputs are what the server's part computes of a frame.
-func (d *Detector) outputs(data []byte) (outputs []vision.Output, err error) {
+// computeOutputs are what the server's part computes of a frame.
+func (d *Detector) computeOutputs(data []byte) (outputs []vision.Output, err error) {
 	computed, err := d.back.Run(d.at.Shape, data)
 	for _, o := range computed {
 		outputs = append(outputs, vision.Output(o))
@@ -121,30 +121,30 @@ func (d *Detector) outputs(data []byte) (outputs []vision.Output, err error) {
 	return outputs, err
 }
 
-func (d *Detector) options() vision.Options {
+func (d *Detector) decodeOptions() vision.Options {
 	return vision.Options{Input: d.size, Score: leastScore}
 }
 
-// look is what the server's part finds in a frame.
-func (d *Detector) look(data []byte) (videoext.Findings, error) {
-	outputs, err := d.outputs(data)
+// inferFindings is what the server's part finds in a frame.
+func (d *Detector) inferFindings(data []byte) (videoext.Findings, error) {
+	outputs, err := d.computeOutputs(data)
 	if err != nil {
 		return videoext.Findings{}, err
 	}
-	r, err := d.decoder.Decode(outputs, d.options())
+	r, err := d.decoder.Decode(outputs, d.decodeOptions())
 	if err != nil {
 		return videoext.Findings{}, err
 	}
 	return r.Findings(vision.Size{Height: d.height, Width: d.width}), nil
 }
 
-// slope is how the utility of what is found in a frame changes with each of its features.
-func (d *Detector) slope(data []byte, u oneadapt.Utility) (utility float64, slopes []float32, err error) {
-	outputs, err := d.outputs(data)
+// utilityGradient is how the utility of what is found in a frame changes with each of its features.
+func (d *Detector) utilityGradient(data []byte, u oneadapt.Utility) (utility float64, slopes []float32, err error) {
+	outputs, err := d.computeOutputs(data)
 	if err != nil {
 		return 0, nil, err
 	}
-	utility, seeds, err := d.decoder.Utility(outputs, d.options(), u.Of)
+	utility, seeds, err := d.decoder.Utility(outputs, d.decodeOptions(), u.Of)
 	if err != nil {
 		return 0, nil, err
 	}

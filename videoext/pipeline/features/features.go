@@ -31,13 +31,13 @@ func Record(d *Detector, s Sensor, frames []*media.Frame, each int) (*Recording,
 	for len(frames) >= each && each > 0 {
 		var maps [][]float32
 		for _, f := range frames[:each] {
-			values, err := d.features(s.picture(f))
+			values, err := d.extractFeatures(s.takePicture(f))
 			if err != nil {
 				return nil, err
 			}
 			maps = append(maps, values)
 		}
-		r.intervals = append(r.intervals, quantised(maps, shape[1], shape[2], shape[3]))
+		r.intervals = append(r.intervals, quantiseFeatures(maps, shape[1], shape[2], shape[3]))
 		frames = frames[each:]
 	}
 	if len(r.intervals) == 0 {
@@ -59,7 +59,7 @@ func New(r *Recording, side int) (*Pipeline, error) {
 		return nil, fmt.Errorf("maps of %d x %d cannot be parted in %d x %d blocks", v.height, v.width, side, side)
 	}
 	p := &Pipeline{Recording: r, grid: grid{side}}
-	for i := range p.grid.blocks() {
+	for i := range p.grid.blockCount() {
 		p.knobs = append(p.knobs, oneadapt.Even(fmt.Sprintf("block %d,%d", i/side, i%side), len(steps)))
 	}
 	return p, nil
@@ -86,7 +86,7 @@ func (in *input) Costs() []float64 {
 }
 
 // Name implements pipeline.Pipeline.
-func (p *Pipeline) Name() string { return fmt.Sprintf("features-%s%d", p.name, p.grid.blocks()) }
+func (p *Pipeline) Name() string { return fmt.Sprintf("features-%s%d", p.name, p.grid.blockCount()) }
 
 // Intervals implements pipeline.Pipeline.
 func (p *Pipeline) Intervals() int { return len(p.intervals) }
@@ -99,25 +99,25 @@ func (p *Pipeline) Parts() bool { return true }
 
 // Prepare implements pipeline.Pipeline.
 func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error) {
-	data, shares, err := p.intervals[interval].encode(p.grid, c)
+	data, shares, err := p.intervals[interval].encodeFeatures(p.grid, c)
 	if err != nil {
 		return nil, err
 	}
 	return &input{interval, slices.Clone(c), float64(len(data)), shares}, nil
 }
 
-// decoded is what comes out at the server.
-func (p *Pipeline) decoded(in pipeline.Input) *volume {
+// decodedVolume is what comes out at the server.
+func (p *Pipeline) decodedVolume(in pipeline.Input) *volume {
 	i := in.(*input)
-	return p.intervals[i.interval].shown(p.grid, i.config)
+	return p.intervals[i.interval].reconstructVolume(p.grid, i.config)
 }
 
 // Look implements pipeline.Pipeline: what is found in each frame.
 func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
-	v := p.decoded(in)
+	v := p.decodedVolume(in)
 	var found []videoext.Findings
 	for n := range v.frames {
-		f, err := p.detector.look(v.frame(n))
+		f, err := p.detector.inferFindings(v.frameBytes(n))
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +132,8 @@ var utility = oneadapt.Utility{Threshold: threshold, Slope: 6}
 
 // Slope implements pipeline.Pipeline: at the last frame, for each block the root of the sum of squares.
 func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
-	v := p.decoded(in)
-	found, slopes, err := p.detector.slope(v.frame(v.frames-1), utility)
+	v := p.decodedVolume(in)
+	found, slopes, err := p.detector.utilityGradient(v.frameBytes(v.frames-1), utility)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 	m.Utility = float32(found)
 	for i, s := range slopes {
 		x, y := i%v.width, i/v.width%v.height
-		m.Values[p.grid.of(v, y, x)] += s * s
+		m.Values[p.grid.blockAt(v, y, x)] += s * s
 	}
 	for i, sum := range m.Values {
 		m.Values[i] = float32(math.Sqrt(float64(sum)))
@@ -151,9 +151,9 @@ func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 
 // Changes implements pipeline.Pipeline: of each block as if it changed alone, the size of the gradient times that of the difference, as a sum of terms of either sign.
 func (p *Pipeline) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float64, error) {
-	a, b := p.decoded(against), p.decoded(in)
+	a, b := p.decodedVolume(against), p.decodedVolume(in)
 	sums, counts := make([]int, len(p.knobs)), make([]int, len(p.knobs))
-	p.grid.visit(a, func(block, _, _, from, to int) {
+	p.grid.visitRows(a, func(block, _, _, from, to int) {
 		for i := from; i < to; i++ {
 			d := int(a.levels[i]) - int(b.levels[i])
 			sums[block] += d * d
@@ -184,7 +184,7 @@ func (p *Pipeline) Regions(high, low int) func(last pipeline.Result) oneadapt.Co
 		for _, f := range last.([]videoext.Findings) {
 			for _, found := range f.Detections {
 				if found.Score >= threshold {
-					p.mark(c, v, found.Region, high)
+					p.markRegion(c, v, found.Region, high)
 				}
 			}
 		}
@@ -192,14 +192,14 @@ func (p *Pipeline) Regions(high, low int) func(last pipeline.Result) oneadapt.Co
 	}
 }
 
-// mark sets the blocks that a region touches.
-func (p *Pipeline) mark(c oneadapt.Config, v *volume, r videoext.Region, setting int) {
+// markRegion sets the blocks that a region touches.
+func (p *Pipeline) markRegion(c oneadapt.Config, v *volume, r videoext.Region, setting int) {
 	d := p.detector
 	across, down := float32(d.width)/float32(d.size.Width), float32(d.height)/float32(d.size.Height) // pictures fill a part of the maps
 	at := func(part float32, of int) int { return max(0, min(of-1, int(part*float32(of)))) }
 	for y := at(r.Y0*down, v.height); y <= at(r.Y1*down, v.height); y++ {
 		for x := at(r.X0*across, v.width); x <= at(r.X1*across, v.width); x++ {
-			c[p.grid.of(v, y, x)] = setting
+			c[p.grid.blockAt(v, y, x)] = setting
 		}
 	}
 }

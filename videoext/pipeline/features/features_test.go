@@ -106,22 +106,22 @@ func random(seed uint64) *volume {
 		}
 		maps = append(maps, m)
 	}
-	return quantised(maps, 4, 7, 9)
+	return quantiseFeatures(maps, 4, 7, 9)
 }
 
 // TestCodec: what is decoded is what the sensor takes it for, at any settings, and a finer quantiser is never further off than half its step.
 func TestCodec(t *testing.T) {
 	for seed := range uint64(50) {
 		v, r, g := random(seed), rand.New(rand.NewPCG(seed, 2)), grid{1 + int(seed%4)}
-		settings := make([]int, g.blocks())
+		settings := make([]int, g.blockCount())
 		for i := range settings {
 			settings[i] = r.IntN(len(steps))
 		}
-		data, shares, err := v.encode(g, settings)
+		data, shares, err := v.encodeFeatures(g, settings)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decode(data, g, v.frames, v.channels, v.height, v.width)
+		got, err := decodeVolume(data, g, v.frames, v.channels, v.height, v.width)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,13 +129,13 @@ func TestCodec(t *testing.T) {
 		for _, share := range shares {
 			sum += share
 		}
-		if math.Abs(sum-1) > 1e-9 || len(shares) != g.blocks() {
-			t.Fatalf("%d blocks take parts of %v", g.blocks(), shares)
+		if math.Abs(sum-1) > 1e-9 || len(shares) != g.blockCount() {
+			t.Fatalf("%d blocks take parts of %v", g.blockCount(), shares)
 		}
-		if want := v.shown(g, settings); !bytes.Equal(got.levels, want.levels) || got.unit != v.unit || got.low != v.low {
+		if want := v.reconstructVolume(g, settings); !bytes.Equal(got.levels, want.levels) || got.unit != v.unit || got.low != v.low {
 			t.Fatalf("settings %v: %v is decoded, %v is what the sensor takes it for", settings, got.levels, want.levels)
 		}
-		g.visit(v, func(block, _, _, from, to int) {
+		g.visitRows(v, func(block, _, _, from, to int) {
 			for i := from; i < to; i++ {
 				if off := int(v.levels[i]) - int(got.levels[i]); 2*max(off, -off) > steps[settings[block]] {
 					t.Fatalf("level %d comes out as %d, in steps of %d", v.levels[i], got.levels[i], steps[settings[block]])
@@ -148,14 +148,14 @@ func TestCodec(t *testing.T) {
 // FuzzDecode: whatever comes, it is decoded or refused.
 func FuzzDecode(f *testing.F) {
 	v := random(1)
-	data, _, err := v.encode(grid{2}, []int{0, 1, 2, 6})
+	data, _, err := v.encodeFeatures(grid{2}, []int{0, 1, 2, 6})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
 	f.Add(data[:20])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := decode(data, grid{2}, v.frames, v.channels, v.height, v.width)
+		got, err := decodeVolume(data, grid{2}, v.frames, v.channels, v.height, v.width)
 		if err == nil && len(got.levels) != len(v.levels) {
 			t.Errorf("%d levels of %d", len(got.levels), len(v.levels))
 		}

@@ -20,13 +20,13 @@ type Sensor struct {
 func Sensors() []Sensor {
 	return []Sensor{
 		{"rgb", func(f *media.Frame) image.Image { return f.RGBA() }, false},
-		{"depth-stand-in", depth, true},
-		{"infrared-stand-in", infrared, true},
+		{"depth-stand-in", depthImage, true},
+		{"infrared-stand-in", infraredImage, true},
 	}
 }
 
-// grey makes a picture of luma.
-func grey(f *media.Frame, of func(x, y int) float64) image.Image {
+// greyImage makes a picture of luma.
+func greyImage(f *media.Frame, of func(x, y int) float64) image.Image {
 	m := image.NewGray(image.Rect(0, 0, f.Width, f.Height))
 	for y := range f.Height {
 		for x := range f.Width {
@@ -36,8 +36,8 @@ func grey(f *media.Frame, of func(x, y int) float64) image.Image {
 	return m
 }
 
-// depth stands in for a depth camera: smooth, and the nearer the lower in the picture: half a ramp, and half luma in blocks of 8.
-func depth(f *media.Frame) image.Image {
+// depthImage stands in for a depth camera: smooth, and the nearer the lower in the picture: half a ramp, and half luma in blocks of 8.
+func depthImage(f *media.Frame) image.Image {
 	const block = 8
 	columns := (f.Width + block - 1) / block
 	means := make([]float64, columns*((f.Height+block-1)/block))
@@ -52,18 +52,18 @@ func depth(f *media.Frame) image.Image {
 		}
 		means[i] /= n
 	}
-	return grey(f, func(x, y int) float64 {
+	return greyImage(f, func(x, y int) float64 {
 		return 0.25*255*float64(y)/float64(f.Height) + 0.75*means[y/block*columns+x/block]
 	})
 }
 
-// infrared stands in for an infrared camera: luma inverted, with a third of its contrast gone, and noise that is the same each time.
-func infrared(f *media.Frame) image.Image {
+// infraredImage stands in for an infrared camera: luma inverted, with a third of its contrast gone, and noise that is the same each time.
+func infraredImage(f *media.Frame) image.Image {
 	random := rand.New(rand.NewPCG(uint64(f.Index), 7))
-	return grey(f, func(x, y int) float64 {
+	return greyImage(f, func(x, y int) float64 {
 		return 40 + 0.67*(255-float64(f.Y[y*f.YStride+x])) + 4*random.NormFloat64()
 	})
 }
 
-// picture is a frame as a sensor takes it.
-func (s Sensor) picture(f *media.Frame) *images.Picture { return images.FromImage(s.taken(f)) }
+// takePicture is a frame as a sensor takes it.
+func (s Sensor) takePicture(f *media.Frame) *images.Picture { return images.FromImage(s.taken(f)) }

@@ -22,27 +22,27 @@ const (
 	mostOverlap = 0.2
 )
 
-// read are the cars that scores [places, places] and boxes [6, places, places] tell of: one for each score that is the highest of the nine places around it.
-func read(scores, boxes *direct.Output) []Car {
+// readCars are the cars that scores [places, places] and boxes [6, places, places] tell of: one for each score that is the highest of the nine places around it.
+func readCars(scores, boxes *direct.Output) []Car {
 	places := scores.Shape[len(scores.Shape)-1]
 	var all []Car
 	for i, s := range scores.Data {
-		if s >= leastScore && peak(scores.Data, places, i) {
+		if s >= leastScore && isPeak(scores.Data, places, i) {
 			all = append(all, Car{boxAt(boxes.Data, places, i), float64(s), i})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Car) int { return cmp.Compare(b.Score, a.Score) })
 	var cars []Car
 	for _, c := range all {
-		if !slices.ContainsFunc(cars, func(k Car) bool { return overlap(k.Box, c.Box) > mostOverlap }) {
+		if !slices.ContainsFunc(cars, func(k Car) bool { return boxOverlap(k.Box, c.Box) > mostOverlap }) {
 			cars = append(cars, c)
 		}
 	}
 	return cars
 }
 
-// peak says that no place beside it has a higher score, nor one before it the same.
-func peak(scores []float32, places, at int) bool {
+// isPeak says that no place beside it has a higher score, nor one before it the same.
+func isPeak(scores []float32, places, at int) bool {
 	row, column := at/places, at%places
 	for r := max(row-1, 0); r < min(row+2, places); r++ {
 		for c := max(column-1, 0); c < min(column+2, places); c++ {
@@ -67,8 +67,8 @@ func boxAt(boxes []float32, places, at int) street.Box {
 // corner is one of a polygon.
 type corner struct{ x, y float64 }
 
-// corners go around counter-clockwise.
-func corners(b street.Box) []corner {
+// boxCorners go around counter-clockwise.
+func boxCorners(b street.Box) []corner {
 	sin, cos := math.Sincos(b.Yaw)
 	all := make([]corner, 0, 8)
 	for _, s := range [4]corner{{1, 1}, {-1, 1}, {-1, -1}, {1, -1}} {
@@ -78,21 +78,21 @@ func corners(b street.Box) []corner {
 	return all
 }
 
-// overlap is the area that both boxes have, as a part of what either has.
-func overlap(a, b street.Box) float64 {
+// boxOverlap is the area that both boxes have, as a part of what either has.
+func boxOverlap(a, b street.Box) float64 {
 	if math.Hypot(a.X-b.X, a.Y-b.Y) > (math.Hypot(a.Length, a.Width)+math.Hypot(b.Length, b.Width))/2 {
 		return 0
 	}
-	both, edges := corners(a), corners(b)
+	both, edges := boxCorners(a), boxCorners(b)
 	for i := range edges {
-		both = clip(both, edges[i], edges[(i+1)%len(edges)])
+		both = clipPolygon(both, edges[i], edges[(i+1)%len(edges)])
 	}
-	inside := area(both)
+	inside := polygonArea(both)
 	return inside / (a.Length*a.Width + b.Length*b.Width - inside)
 }
 
-// clip is what of a polygon is to the left of the line from one corner to another (Sutherland and Hodgman, 1974).
-func clip(polygon []corner, from, to corner) (left []corner) {
+// clipPolygon is what of a polygon is to the left of the line from one corner to another (Sutherland and Hodgman, 1974).
+func clipPolygon(polygon []corner, from, to corner) (left []corner) {
 	side := func(c corner) float64 { return (to.x-from.x)*(c.y-from.y) - (to.y-from.y)*(c.x-from.x) }
 	for i, c := range polygon {
 		next := polygon[(i+1)%len(polygon)]
@@ -108,7 +108,7 @@ func clip(polygon []corner, from, to corner) (left []corner) {
 	return left
 }
 
-func area(polygon []corner) (sum float64) {
+func polygonArea(polygon []corner) (sum float64) {
 	for i, c := range polygon {
 		next := polygon[(i+1)%len(polygon)]
 		sum += (c.x*next.y - next.x*c.y) / 2
@@ -116,13 +116,13 @@ func area(polygon []corner) (sum float64) {
 	return sum
 }
 
-// matches are how many of the true boxes have one that was found whose overlap is at least a half, each by one.
-func matches(truth, found []street.Box) (n int) {
+// countMatches are how many of the true boxes have one that was found whose overlap is at least a half, each by one.
+func countMatches(truth, found []street.Box) (n int) {
 	free := slices.Clone(found)
 	for _, t := range truth {
 		best, most := -1, 0.5
 		for i, f := range free {
-			if o := overlap(t, f); o >= most {
+			if o := boxOverlap(t, f); o >= most {
 				best, most = i, o
 			}
 		}
@@ -139,11 +139,11 @@ func f1(truth, found []street.Box) float64 {
 	if len(truth)+len(found) == 0 {
 		return 1
 	}
-	return 2 * float64(matches(truth, found)) / float64(len(truth)+len(found))
+	return 2 * float64(countMatches(truth, found)) / float64(len(truth)+len(found))
 }
 
-// sure are the boxes of cars that count.
-func sure(cars []Car) (boxes []street.Box) {
+// sureBoxes are the boxes of cars that count.
+func sureBoxes(cars []Car) (boxes []street.Box) {
 	for _, c := range cars {
 		if c.Score > 0.5 {
 			boxes = append(boxes, c.Box)

@@ -29,7 +29,7 @@ func TestOverlap(t *testing.T) {
 				either++
 			}
 		}
-		if got, want := overlap(a, b), both/either; math.Abs(got-want) > 0.04 {
+		if got, want := boxOverlap(a, b), both/either; math.Abs(got-want) > 0.04 {
 			t.Errorf("%v and %v overlap by %.3f, want %.3f", a, b, got, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestRead(t *testing.T) {
 	put(42, 32, 0.4, 0.5, 0.25, length, width, 0, 1) // on the same car
 	put(20, 10, 0.9, 0, 0, length, width, 0, -1)
 	put(5, 5, 0.05)
-	cars := read(scores, boxes)
+	cars := readCars(scores, boxes)
 	if len(cars) != 2 {
 		t.Fatalf("%d cars: %v", len(cars), cars)
 	}
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func near(a, b street.Box) bool { return overlap(a, b) > 0.999 }
+func near(a, b street.Box) bool { return boxOverlap(a, b) > 0.999 }
 
 // TestF1: each true box is right by one that was found, and each that was found is of one.
 func TestF1(t *testing.T) {

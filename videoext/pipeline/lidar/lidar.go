@@ -104,29 +104,29 @@ func (l *LiDAR) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error)
 		in.costs[i] = blockBytes * sweeps
 	}
 	for i := range sweeps {
-		for _, p := range l.sent(in, i) {
+		for _, p := range l.sentPoints(in, i) {
 			in.costs[blockOf(p)] += pointBytes
 		}
 	}
 	return in, nil
 }
 
-// sent are the points that are sent of a sweep of an interval.
-func (l *LiDAR) sent(in *input, sweep int) []street.Point {
+// sentPoints are the points that are sent of a sweep of an interval.
+func (l *LiDAR) sentPoints(in *input, sweep int) []street.Point {
 	n := in.interval*sweeps + sweep
 	points := l.sweeps[n%len(l.sweeps)]
-	return at(points, Thin(points, in.config, uint64(n)))
+	return selectPoints(points, Thin(points, in.config, uint64(n)))
 }
 
 // Look implements pipeline.Pipeline: the result is [][]Car, of sweeps.
 func (l *LiDAR) Look(in pipeline.Input) (pipeline.Result, error) {
 	found := make([][]Car, sweeps)
 	for i := range found {
-		scores, boxes, err := l.look(Pillars(l.sent(in.(*input), i)))
+		scores, boxes, err := l.inferPillars(Pillars(l.sentPoints(in.(*input), i)))
 		if err != nil {
 			return nil, err
 		}
-		found[i] = read(scores, boxes)
+		found[i] = readCars(scores, boxes)
 	}
 	return found, nil
 }
@@ -134,8 +134,8 @@ func (l *LiDAR) Look(in pipeline.Input) (pipeline.Result, error) {
 // shape is that of the network's input.
 var shape = []int{1, Slices, Cells, Cells}
 
-// look runs the network.
-func (l *LiDAR) look(pillars []float32) (scores, boxes *direct.Output, err error) {
+// inferPillars runs the network.
+func (l *LiDAR) inferPillars(pillars []float32) (scores, boxes *direct.Output, err error) {
 	outputs, err := l.network.Run(shape, littleEndian(pillars))
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +165,7 @@ func littleEndian(values []float32) []byte {
 // Accuracy implements pipeline.Pipeline: the mean F1 of sweeps, of cars whose score is above a half and that overlap, as seen from above, by a half.
 func (l *LiDAR) Accuracy(truth, got pipeline.Result) (sum float64) {
 	for i, cars := range truth.([][]Car) {
-		sum += f1(sure(cars), sure(got.([][]Car)[i]))
+		sum += f1(sureBoxes(cars), sureBoxes(got.([][]Car)[i]))
 	}
 	return sum / sweeps
 }

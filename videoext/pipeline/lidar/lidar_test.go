@@ -47,11 +47,11 @@ func TestNetwork(t *testing.T) {
 		s := street.New(500 + seed)
 		for second := range 4 {
 			sweep := s.Sweep(time.Duration(second) * 2 * time.Second)
-			scores, boxes, err := l.look(Pillars(sweep.Points))
+			scores, boxes, err := l.inferPillars(Pillars(sweep.Points))
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, n = sum+f1(seen(&sweep), sure(read(scores, boxes))), n+1
+			sum, n = sum+f1(seen(&sweep), sureBoxes(readCars(scores, boxes))), n+1
 		}
 	}
 	if mean := sum / float64(n); mean < 0.7 {
@@ -84,23 +84,23 @@ func TestSlope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pillars := Pillars(l.sent(in.(*input), sweeps-1))
-	derivatives, _, err := l.differentiate(pillars)
+	pillars := Pillars(l.sentPoints(in.(*input), sweeps-1))
+	derivatives, _, err := l.differentiateCount(pillars)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scores, boxes, err := l.look(pillars)
+	scores, boxes, err := l.inferPillars(pillars)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cars := read(scores, boxes)
+	cars := readCars(scores, boxes)
 	const step = 4e-6
 	count := func(by float32) (sum float64) {
 		moved := make([]float32, len(pillars))
 		for i, d := range derivatives {
 			moved[i] = pillars[i] + by*float32(math.Copysign(1, float64(d)))
 		}
-		scores, _, err := l.look(moved)
+		scores, _, err := l.inferPillars(moved)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestGradients(t *testing.T) {
 	}
 	want, utility := make([]float64, parts*parts), 0.0
 	for _, sweep := range []int{4, 9} {
-		derivatives, found, err := l.differentiate(Pillars(l.sent(in.(*input), sweep)))
+		derivatives, found, err := l.differentiateCount(Pillars(l.sentPoints(in.(*input), sweep)))
 		if err != nil {
 			t.Fatal(err)
 		}

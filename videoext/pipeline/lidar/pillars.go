@@ -16,8 +16,8 @@ const (
 // ends are where slices of heights end, in metres above the ground; the last takes all that is higher.
 var ends = [Slices - 1]float32{0.15, 0.5, 0.9, 1.3, 1.9}
 
-// cell is in which cell a point is, as a row from the rear to the front and a column from the right to the left.
-func cell(p street.Point) (row, column int, inside bool) {
+// pointCell is in which cell a point is, as a row from the rear to the front and a column from the right to the left.
+func pointCell(p street.Point) (row, column int, inside bool) {
 	row, column = int(math.Floor((float64(p.X)+Side/2)*Cells/Side)), int(math.Floor((float64(p.Y)+Side/2)*Cells/Side))
 	return row, column, row >= 0 && row < Cells && column >= 0 && column < Cells
 }
@@ -36,7 +36,7 @@ func sliceOf(z float32) int {
 func Pillars(points []street.Point) []float32 {
 	counts := make([]uint16, Slices*Cells*Cells)
 	for _, p := range points {
-		if row, column, ok := cell(p); ok {
+		if row, column, ok := pointCell(p); ok {
 			counts[(sliceOf(p.Z)*Cells+row)*Cells+column]++
 		}
 	}

@@ -18,7 +18,7 @@ func Regions(last pipeline.Result, inside, outside int) oneadapt.Config {
 		if car.Score <= 0.5 {
 			continue
 		}
-		for _, corner := range corners(car.Box) {
+		for _, corner := range boxCorners(car.Box) {
 			if b := blockOf(street.Point{X: float32(corner.x), Y: float32(corner.y)}); b >= 0 {
 				c[b] = inside
 			}

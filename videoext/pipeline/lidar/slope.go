@@ -21,7 +21,7 @@ func cellAt(i int) (row, col int) { return i / Cells % Cells, i % Cells }
 func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 	m := oneadapt.NewMap(parts, parts)
 	for n := range l.gradients {
-		derivatives, utility, err := l.differentiate(Pillars(l.sent(in.(*input), (n+1)*sweeps/l.gradients-1)))
+		derivatives, utility, err := l.differentiateCount(Pillars(l.sentPoints(in.(*input), (n+1)*sweeps/l.gradients-1)))
 		if err != nil {
 			return nil, err
 		}
@@ -39,14 +39,14 @@ func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 // counting counts cars more gently than the published code does, by whose slope of 20 next to no gradient is left of cars that the network is sure of, nor of those it hardly sees.
 var counting = oneadapt.Utility{Threshold: 0.5, Slope: 6}
 
-// differentiate is how the soft count of cars changes with pillars, and that count.
-func (l *LiDAR) differentiate(pillars []float32) (derivatives []float32, utility float64, err error) {
-	scores, boxes, err := l.look(pillars)
+// differentiateCount is how the soft count of cars changes with pillars, and that count.
+func (l *LiDAR) differentiateCount(pillars []float32) (derivatives []float32, utility float64, err error) {
+	scores, boxes, err := l.inferPillars(pillars)
 	if err != nil {
 		return nil, 0, err
 	}
 	seeds := make([]float32, len(scores.Data))
-	for _, c := range read(scores, boxes) {
+	for _, c := range readCars(scores, boxes) {
 		worth, slope := counting.Of(c.Score)
 		utility += worth
 		seeds[c.place] = float32(slope)
@@ -60,7 +60,7 @@ func (l *LiDAR) differentiate(pillars []float32) (derivatives []float32, utility
 func (l *LiDAR) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float64, error) {
 	changes, squares := make([]float64, len(l.knobs)), make([]float64, parts*parts)
 	for i := range sweeps {
-		before, after := Pillars(l.sent(against.(*input), i)), Pillars(l.sent(in.(*input), i))
+		before, after := Pillars(l.sentPoints(against.(*input), i)), Pillars(l.sentPoints(in.(*input), i))
 		for i, v := range before {
 			if d := float64(after[i] - v); d != 0 {
 				squares[partAt(cellAt(i))] += d * d

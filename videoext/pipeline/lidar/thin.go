@@ -29,7 +29,7 @@ func blockAt(row, column int) int { return row*Blocks/Cells*Blocks + column*Bloc
 
 // blockOf is the block that a point is in; -1: none, and then it is not sent.
 func blockOf(p street.Point) int {
-	row, column, ok := cell(p)
+	row, column, ok := pointCell(p)
 	if !ok {
 		return -1
 	}
@@ -40,28 +40,28 @@ func blockOf(p street.Point) int {
 // dearer one.
 func Thin(points []street.Point, c oneadapt.Config, seed uint64) (sent []int) {
 	for i, p := range points {
-		if b := blockOf(p); b >= 0 && draw(seed, uint64(i)) < kept[c[b]] {
+		if b := blockOf(p); b >= 0 && hashUniform(seed, uint64(i)) < kept[c[b]] {
 			sent = append(sent, i)
 		}
 	}
 	return sent
 }
 
-// draw is from 0 to below 1, by seed and number (splitmix64: Steele and others, OOPSLA 2014).
-func draw(seed, n uint64) float64 {
-	z := mix(mix(seed) + n)
+// hashUniform is from 0 to below 1, by seed and number (splitmix64: Steele and others, OOPSLA 2014).
+func hashUniform(seed, n uint64) float64 {
+	z := mixBits(mixBits(seed) + n)
 	return float64(z>>11) / (1 << 53)
 }
 
-func mix(z uint64) uint64 {
+func mixBits(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
 
-// at are the points of some numbers.
-func at(points []street.Point, numbers []int) []street.Point {
+// selectPoints are the points of some numbers.
+func selectPoints(points []street.Point, numbers []int) []street.Point {
 	some := make([]street.Point, len(numbers))
 	for i, n := range numbers {
 		some[i] = points[n]

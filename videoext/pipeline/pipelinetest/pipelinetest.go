@@ -25,25 +25,25 @@ func Run(t *testing.T, p pipeline.Pipeline) {
 		for i := range knobs {
 			random[i] = r.IntN(len(knobs[i].Places))
 		}
-		low, middle, high := prepare(t, p, interval, cheap), prepare(t, p, interval, random), prepare(t, p, interval, dear)
+		low, middle, high := mustPrepare(t, p, interval, cheap), mustPrepare(t, p, interval, random), mustPrepare(t, p, interval, dear)
 		if !(low.Cost() >= 0 && low.Cost() <= middle.Cost() && middle.Cost() <= high.Cost() && low.Cost() < high.Cost()) {
 			t.Errorf("interval %d costs %v at the least, %v at %v and %v at the most", interval, low.Cost(), middle.Cost(), random, high.Cost())
 		}
 		if parted, ok := middle.(pipeline.Parted); ok {
 			checkCosts(t, parted, len(knobs))
 		}
-		if again := prepare(t, p, interval, random); again.Cost() != middle.Cost() || total(t, p, slope(t, p, middle), middle, again) != 0 {
+		if again := mustPrepare(t, p, interval, random); again.Cost() != middle.Cost() || totalChange(t, p, mustSlope(t, p, middle), middle, again) != 0 {
 			t.Errorf("interval %d at %v is not the same a second time", interval, random)
 		}
-		truth, got := look(t, p, high), look(t, p, low)
+		truth, got := mustLook(t, p, high), mustLook(t, p, low)
 		if a := p.Accuracy(truth, truth); a != 1 {
 			t.Errorf("interval %d: the truth's accuracy is %v", interval, a)
 		}
 		if a := p.Accuracy(truth, got); !(a >= 0 && a <= 1) {
 			t.Errorf("interval %d: the accuracy at the cheapest settings is %v", interval, a)
 		}
-		m := slope(t, p, middle)
-		if far := total(t, p, m, middle, low) + total(t, p, m, middle, high); far == 0 && m.Utility > 0.5 {
+		m := mustSlope(t, p, middle)
+		if far := totalChange(t, p, m, middle, low) + totalChange(t, p, m, middle, high); far == 0 && m.Utility > 0.5 {
 			t.Errorf("interval %d: neither the cheapest nor the dearest settings change the output of %v elements", interval, m.Utility)
 		}
 	}
@@ -61,7 +61,7 @@ func checkCosts(t *testing.T, in pipeline.Parted, knobs int) {
 	}
 }
 
-func prepare(t *testing.T, p pipeline.Pipeline, interval int, c oneadapt.Config) pipeline.Input {
+func mustPrepare(t *testing.T, p pipeline.Pipeline, interval int, c oneadapt.Config) pipeline.Input {
 	t.Helper()
 	in, err := p.Prepare(interval, c)
 	if err != nil {
@@ -70,7 +70,7 @@ func prepare(t *testing.T, p pipeline.Pipeline, interval int, c oneadapt.Config)
 	return in
 }
 
-func look(t *testing.T, p pipeline.Pipeline, in pipeline.Input) pipeline.Result {
+func mustLook(t *testing.T, p pipeline.Pipeline, in pipeline.Input) pipeline.Result {
 	t.Helper()
 	r, err := p.Look(in)
 	if err != nil {
@@ -79,8 +79,8 @@ func look(t *testing.T, p pipeline.Pipeline, in pipeline.Input) pipeline.Result 
 	return r
 }
 
-// slope is a gradient as it comes over the wire.
-func slope(t *testing.T, p pipeline.Pipeline, in pipeline.Input) *oneadapt.Map {
+// mustSlope is a gradient as it comes over the wire.
+func mustSlope(t *testing.T, p pipeline.Pipeline, in pipeline.Input) *oneadapt.Map {
 	t.Helper()
 	m, err := p.Slope(in)
 	if err != nil {
@@ -96,8 +96,8 @@ func slope(t *testing.T, p pipeline.Pipeline, in pipeline.Input) *oneadapt.Map {
 	return m
 }
 
-// total is the sum of changes between two inputs.
-func total(t *testing.T, p pipeline.Pipeline, m *oneadapt.Map, against, in pipeline.Input) (sum float64) {
+// totalChange is the sum of changes between two inputs.
+func totalChange(t *testing.T, p pipeline.Pipeline, m *oneadapt.Map, against, in pipeline.Input) (sum float64) {
 	t.Helper()
 	changes, err := p.Changes(m, against, in)
 	if err != nil {

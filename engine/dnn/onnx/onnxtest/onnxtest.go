@@ -65,48 +65,48 @@ func Ints(name string, elements ...int) Tensor {
 // message is protobuf that is being written.
 type message []byte
 
-func (m *message) int(number protowire.Number, v int) {
+func (m *message) appendInt(number protowire.Number, v int) {
 	*m = protowire.AppendTag(*m, number, protowire.VarintType)
 	*m = protowire.AppendVarint(*m, uint64(v))
 }
 
-func (m *message) bytes(number protowire.Number, b []byte) {
+func (m *message) appendBytes(number protowire.Number, b []byte) {
 	*m = protowire.AppendTag(*m, number, protowire.BytesType)
 	*m = protowire.AppendBytes(*m, b)
 }
 
-func (m *message) text(number protowire.Number, s string) { m.bytes(number, []byte(s)) }
+func (m *message) appendText(number protowire.Number, s string) { m.appendBytes(number, []byte(s)) }
 
-func float(x float64) []byte {
+func encodeFloat(x float64) []byte {
 	return protowire.AppendFixed32(nil, math.Float32bits(float32(x)))
 }
 
 // File is the bytes of a file with this graph.
 func File(opset int, g Graph) []byte {
 	var id, m message
-	id.text(1, "")
-	id.int(2, opset)
-	m.int(1, 8)
-	m.text(2, "onnxtest")
-	m.bytes(8, id)
-	m.bytes(7, g.encode())
+	id.appendText(1, "")
+	id.appendInt(2, opset)
+	m.appendInt(1, 8)
+	m.appendText(2, "onnxtest")
+	m.appendBytes(8, id)
+	m.appendBytes(7, g.encode())
 	return m
 }
 
 func (g Graph) encode() []byte {
 	var m message
 	for _, n := range g.Nodes {
-		m.bytes(1, n.encode())
+		m.appendBytes(1, n.encode())
 	}
-	m.text(2, g.Name)
+	m.appendText(2, g.Name)
 	for _, t := range g.Constants {
-		m.bytes(5, t.encode())
+		m.appendBytes(5, t.encode())
 	}
 	for _, v := range g.Inputs {
-		m.bytes(11, v.encode())
+		m.appendBytes(11, v.encode())
 	}
 	for _, v := range g.Outputs {
-		m.bytes(12, v.encode())
+		m.appendBytes(12, v.encode())
 	}
 	return m
 }
@@ -114,62 +114,62 @@ func (g Graph) encode() []byte {
 func (n Node) encode() []byte {
 	var m message
 	for _, name := range n.In {
-		m.text(1, name)
+		m.appendText(1, name)
 	}
 	for _, name := range n.Out {
-		m.text(2, name)
+		m.appendText(2, name)
 	}
-	m.text(3, n.Name)
-	m.text(4, n.Op)
+	m.appendText(3, n.Name)
+	m.appendText(4, n.Op)
 	for _, name := range slices.Sorted(maps.Keys(n.Attrs)) {
-		m.bytes(5, attribute(name, n.Attrs[name]))
+		m.appendBytes(5, encodeAttribute(name, n.Attrs[name]))
 	}
-	m.text(7, n.Domain)
+	m.appendText(7, n.Domain)
 	return m
 }
 
-func attribute(name string, value any) []byte {
+func encodeAttribute(name string, value any) []byte {
 	var m message
-	m.text(1, name)
+	m.appendText(1, name)
 	kind := 0
 	switch v := value.(type) {
 	case float64:
 		kind = 1
 		m = protowire.AppendTag(m, 2, protowire.Fixed32Type)
-		m = append(m, float(v)...)
+		m = append(m, encodeFloat(v)...)
 	case int:
 		kind = 2
-		m.int(3, v)
+		m.appendInt(3, v)
 	case string:
 		kind = 3
-		m.text(4, v)
+		m.appendText(4, v)
 	case Tensor:
 		kind = 4
-		m.bytes(5, v.encode())
+		m.appendBytes(5, v.encode())
 	case Graph:
 		kind = 5
-		m.bytes(6, v.encode())
+		m.appendBytes(6, v.encode())
 	case []float64:
 		kind = 6
-		m.bytes(7, packedFloats(v))
+		m.appendBytes(7, packedFloats(v))
 	case []int:
 		kind = 7
-		m.bytes(8, packedInts(v))
+		m.appendBytes(8, packedInts(v))
 	case []string:
 		kind = 8
 		for _, s := range v {
-			m.text(9, s)
+			m.appendText(9, s)
 		}
 	default:
 		panic(fmt.Sprintf("attribute %s is a %T", name, value))
 	}
-	m.int(20, kind)
+	m.appendInt(20, kind)
 	return m
 }
 
 func packedFloats(elements []float64) (b []byte) {
 	for _, x := range elements {
-		b = append(b, float(x)...)
+		b = append(b, encodeFloat(x)...)
 	}
 	return b
 }
@@ -183,26 +183,26 @@ func packedInts(elements []int) (b []byte) {
 
 func (t Tensor) encode() []byte {
 	var m message
-	m.bytes(1, packedInts(t.Dims))
-	m.int(2, t.Type)
+	m.appendBytes(1, packedInts(t.Dims))
+	m.appendInt(2, t.Type)
 	if t.Floats != nil {
-		m.bytes(4, packedFloats(t.Floats))
+		m.appendBytes(4, packedFloats(t.Floats))
 	}
 	if t.Ints != nil {
-		m.bytes(7, packedInts(t.Ints))
+		m.appendBytes(7, packedInts(t.Ints))
 	}
-	m.text(8, t.Name)
+	m.appendText(8, t.Name)
 	if t.Raw != nil {
-		m.bytes(9, t.Raw)
+		m.appendBytes(9, t.Raw)
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.External)) {
 		var e message
-		e.text(1, key)
-		e.text(2, t.External[key])
-		m.bytes(13, e)
+		e.appendText(1, key)
+		e.appendText(2, t.External[key])
+		m.appendBytes(13, e)
 	}
 	if t.External != nil {
-		m.int(14, 1)
+		m.appendInt(14, 1)
 	}
 	return m
 }
@@ -213,16 +213,16 @@ func (v Value) encode() []byte {
 		var dim message
 		switch d := d.(type) {
 		case int:
-			dim.int(1, d)
+			dim.appendInt(1, d)
 		case string:
-			dim.text(2, d)
+			dim.appendText(2, d)
 		}
-		shape.bytes(1, dim)
+		shape.appendBytes(1, dim)
 	}
-	tensor.int(1, v.Type)
-	tensor.bytes(2, shape)
-	typ.bytes(1, tensor)
-	m.text(1, v.Name)
-	m.bytes(2, typ)
+	tensor.appendInt(1, v.Type)
+	tensor.appendBytes(2, shape)
+	typ.appendBytes(1, tensor)
+	m.appendText(1, v.Name)
+	m.appendBytes(2, typ)
 	return m
 }

@@ -17,8 +17,8 @@ var Linears = map[string]op.Definition{
 	"Einsum": op.Define(einsum, op.Numbers, 1, op.Many, 1),
 }
 
-// multiply computes in float64, or in int64 for integers.
-func multiply[T op.Number](a, b []T, m, k, n int) []T {
+// multiplyMatrices computes in float64, or in int64 for integers.
+func multiplyMatrices[T op.Number](a, b []T, m, k, n int) []T {
 	out := make([]T, m*n)
 	for i := range m {
 		row := out[i*n : (i+1)*n]
@@ -62,16 +62,16 @@ func matMul(c *op.Call) {
 		x := op.Expanded(in[0].Reshaped(a...), append(slices.Clone(batch), m, k))
 		y := op.Expanded(in[1].Reshaped(b...), append(slices.Clone(batch), k, n))
 		if graph.Floating(x.Type) {
-			return op.One(c.Floats(0, products(x.Floats(), y.Floats(), op.Product(batch), m, k, n)))
+			return op.One(c.Floats(0, multiplyBatches(x.Floats(), y.Floats(), op.Product(batch), m, k, n)))
 		}
-		return op.One(graph.FromInts(x.Type, shape, products(x.Ints(), y.Ints(), op.Product(batch), m, k, n)))
+		return op.One(graph.FromInts(x.Type, shape, multiplyBatches(x.Ints(), y.Ints(), op.Product(batch), m, k, n)))
 	}
 }
 
-func products[T op.Number](x, y []T, batch, m, k, n int) []T {
+func multiplyBatches[T op.Number](x, y []T, batch, m, k, n int) []T {
 	out := make([]T, 0, batch*m*n)
 	for i := range batch {
-		out = append(out, multiply(x[i*m*k:(i+1)*m*k], y[i*k*n:(i+1)*k*n], m, k, n)...)
+		out = append(out, multiplyMatrices(x[i*m*k:(i+1)*m*k], y[i*k*n:(i+1)*k*n], m, k, n)...)
 	}
 	return out
 }
@@ -105,7 +105,7 @@ func gemm(c *op.Call) {
 		if turnB {
 			y = op.Permuted(y, []int{1, 0})
 		}
-		out := op.Mapped(func(v float64) float64 { return alpha * v }, multiply(x.Floats(), y.Floats(), a[0], a[1], b[1]))
+		out := op.Mapped(func(v float64) float64 { return alpha * v }, multiplyMatrices(x.Floats(), y.Floats(), a[0], a[1], b[1]))
 		if c.Has(2) {
 			for i, v := range op.Expanded(in[2], c.Out[0].Shape).Floats() {
 				out[i] += beta * v
@@ -164,21 +164,21 @@ func einsum(c *op.Call) {
 			views[i] = op.Retyped(v, as)
 		}
 		t := op.Combined(as, all, views, elementwise.Times[float64], elementwise.Times[int64], nil)
-		return op.One(op.Retyped(summed(t, len(result)), in[0].Type))
+		return op.One(op.Retyped(sumTrailing(t, len(result)), in[0].Type))
 	}
 }
 
-// summed is t without its dimensions from keep on.
-func summed(t *graph.Tensor, keep int) *graph.Tensor {
+// sumTrailing is t without its dimensions from keep on.
+func sumTrailing(t *graph.Tensor, keep int) *graph.Tensor {
 	n := op.Product(t.Shape[keep:])
 	if graph.Floating(t.Type) {
-		return graph.FromFloats(t.Type, t.Shape[:keep], sums(t.Floats(), n, op.Product(t.Shape[:keep])))
+		return graph.FromFloats(t.Type, t.Shape[:keep], sumRuns(t.Floats(), n, op.Product(t.Shape[:keep])))
 	}
-	return graph.FromInts(t.Type, t.Shape[:keep], sums(t.Ints(), n, op.Product(t.Shape[:keep])))
+	return graph.FromInts(t.Type, t.Shape[:keep], sumRuns(t.Ints(), n, op.Product(t.Shape[:keep])))
 }
 
-// sums are those of m runs of n elements.
-func sums[T op.Number](x []T, n, m int) []T {
+// sumRuns are those of m runs of n elements.
+func sumRuns[T op.Number](x []T, n, m int) []T {
 	out := make([]T, m)
 	for i := range out {
 		for _, v := range x[i*n : (i+1)*n] {
@@ -200,7 +200,7 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 	count := map[rune]int{}
 	for i, part := range parts {
 		rank := len(c.Dims(i))
-		term, dots := term(c, part, rank, s)
+		term, dots := parseTerm(c, part, rank, s)
 		if len(term) != rank {
 			c.Fail("attribute equation is %q, and input %d has %d dimensions", s, i, rank)
 		}
@@ -221,7 +221,7 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 		}
 		return terms, result
 	}
-	if result, _ = term(c, right, len(strings.ReplaceAll(right, "...", ""))+most, s); slices.ContainsFunc(result, func(l rune) bool { return count[l] == 0 }) {
+	if result, _ = parseTerm(c, right, len(strings.ReplaceAll(right, "...", ""))+most, s); slices.ContainsFunc(result, func(l rune) bool { return count[l] == 0 }) {
 		c.Fail("attribute equation is %q, whose result has other letters", s)
 	}
 	for i, letter := range result {
@@ -232,8 +232,8 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 	return terms, result
 }
 
-// term is the letters of a part of an equation, for a tensor of this rank, and how many the ellipsis stands for.
-func term(c *op.Call, part string, rank int, equation string) (term []rune, dots int) {
+// parseTerm is the letters of a part of an equation, for a tensor of this rank, and how many the ellipsis stands for.
+func parseTerm(c *op.Call, part string, rank int, equation string) (term []rune, dots int) {
 	before, after, ok := strings.Cut(part, "...")
 	if ok {
 		dots = max(rank-len(before)-len(after), 0)

@@ -63,8 +63,8 @@ func standardise(x []float64, epsilon float64) (mean, invDeviation float64) {
 	return mean, invDeviation
 }
 
-// groups standardises each of the runs of n elements, and scales and shifts by channel.
-func groups(c *op.Call, d []int, n int, epsilon float64) {
+// standardiseGroups standardises each of the runs of n elements, and scales and shifts by channel.
+func standardiseGroups(c *op.Call, d []int, n int, epsilon float64) {
 	c.Shaped(0, d...)
 	c.OnFloats(func(in [][]float64) []float64 {
 		x, each := in[0], op.Product(d[2:])
@@ -81,7 +81,7 @@ func groups(c *op.Call, d []int, n int, epsilon float64) {
 
 func instanceNormalization(c *op.Call) {
 	d := perChannel(c, 1, 2)
-	groups(c, d, op.Product(d[2:]), c.Float("epsilon", 1e-5))
+	standardiseGroups(c, d, op.Product(d[2:]), c.Float("epsilon", 1e-5))
 }
 
 func groupNormalization(c *op.Call) {
@@ -90,7 +90,7 @@ func groupNormalization(c *op.Call) {
 	if n < 1 || d[1] >= 0 && d[1]%n != 0 {
 		c.Fail("attribute num_groups is %d, of %d channels", n, d[1])
 	}
-	groups(c, d, op.Product(d[1:])/n, c.Float("epsilon", 1e-5))
+	standardiseGroups(c, d, op.Product(d[1:])/n, c.Float("epsilon", 1e-5))
 }
 
 // fromAxis are the shape and the attributes of what normalises over the dimensions from an axis on. Scales and shifts
@@ -118,7 +118,7 @@ func rootMeanSquareNormalization(c *op.Call) {
 		x, n := in[0].Floats(), op.Product(d[axis:])
 		scale := op.Expanded(in[1], d).Floats()
 		for from := 0; from < len(x); from += n {
-			root := math.Sqrt(squares(x[from:from+n])/float64(n) + epsilon)
+			root := math.Sqrt(sumSquares(x[from:from+n])/float64(n) + epsilon)
 			for i := from; i < from+n; i++ {
 				x[i] *= scale[i] / root
 			}
@@ -153,15 +153,15 @@ func layerNormalization(c *op.Call) {
 		out := op.One(c.Floats(0, x))
 		for i, extra := range [][]float64{means, deviations} {
 			if i+1 < len(c.Out) {
-				out = append(out, c.Floats(i+1, resized(extra, op.Product(c.Out[i+1].Shape))))
+				out = append(out, c.Floats(i+1, padWithNaN(extra, op.Product(c.Out[i+1].Shape))))
 			}
 		}
 		return out
 	}
 }
 
-// resized is x with n elements; those that it has not are NaN, the mean of nothing.
-func resized(x []float64, n int) []float64 {
+// padWithNaN is x with n elements; those that it has not are NaN, the mean of nothing.
+func padWithNaN(x []float64, n int) []float64 {
 	for len(x) < n {
 		x = append(x, math.NaN())
 	}

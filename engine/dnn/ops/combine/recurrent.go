@@ -11,9 +11,9 @@ import (
 
 // Recurrences are operations that carry a state along a sequence.
 var Recurrences = map[string]op.Definition{
-	"LSTM": op.Define(recurrent(kind{4, []string{"Sigmoid", "Tanh", "Tanh"}, (*recurrence).lstm}), op.Floats, 3, 8, 3),
-	"GRU":  op.Define(recurrent(kind{3, []string{"Sigmoid", "Tanh"}, (*recurrence).gru}), op.Floats, 3, 6, 2),
-	"RNN":  op.Define(recurrent(kind{1, []string{"Tanh"}, (*recurrence).rnn}), op.Floats, 3, 6, 2),
+	"LSTM": op.Define(recurrentOp(kind{4, []string{"Sigmoid", "Tanh", "Tanh"}, (*recurrence).lstm}), op.Floats, 3, 8, 3),
+	"GRU":  op.Define(recurrentOp(kind{3, []string{"Sigmoid", "Tanh"}, (*recurrence).gru}), op.Floats, 3, 6, 2),
+	"RNN":  op.Define(recurrentOp(kind{1, []string{"Tanh"}, (*recurrence).rnn}), op.Floats, 3, 6, 2),
 }
 
 // kind is a recurrent cell: how many gates it has, its activations if none are given, and a step of it, which
@@ -41,7 +41,7 @@ type gateWeights struct {
 	f            []func(float64) float64
 }
 
-func recurrent(k kind) func(*op.Call) {
+func recurrentOp(k kind) func(*op.Call) {
 	return func(c *op.Call) {
 		c.Same(1, 2, 3, 5, 6, 7)
 		reverse, both := false, false
@@ -83,7 +83,7 @@ func recurrent(k kind) func(*op.Call) {
 		} else {
 			c.Shaped(0, x[0], directions, x[1], r.hidden)
 		}
-		functions := activations(c, k, directions)
+		functions := directionActivations(c, k, directions)
 		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 			in = slices.Concat(in, make([]*graph.Tensor, 8-len(in)))
 			if batchFirst {
@@ -125,8 +125,8 @@ func newRecurrence(c *op.Call, k kind, directions int) (r *recurrence, x []int) 
 	return r, x
 }
 
-// activations are those of each direction, one after another.
-func activations(c *op.Call, k kind, directions int) (out []func(float64) float64) {
+// directionActivations are those of each direction, one after another.
+func directionActivations(c *op.Call, k kind, directions int) (out []func(float64) float64) {
 	names, ok := op.Attribute[[]string](c, "activations")
 	if !ok {
 		names = slices.Repeat(k.activations, directions)
@@ -173,7 +173,7 @@ func (r *recurrence) run(c *op.Call, in []*graph.Tensor, x []int, functions []fu
 	}
 	sequences := in[0].Floats()
 	for d := range directions {
-		w := r.weights(in, d)
+		w := r.readWeights(in, d)
 		w.f = functions[d*len(r.activations):]
 		for b, n := range lengths {
 			if n < 0 || n > int64(steps) {
@@ -195,7 +195,7 @@ func (r *recurrence) run(c *op.Call, in []*graph.Tensor, x []int, functions []fu
 	}
 }
 
-func (r *recurrence) weights(in []*graph.Tensor, direction int) *gateWeights {
+func (r *recurrence) readWeights(in []*graph.Tensor, direction int) *gateWeights {
 	n := r.gates * r.hidden
 	part := func(t *graph.Tensor, size int) []float64 {
 		if t == nil {
@@ -215,13 +215,13 @@ func dot(a, b []float64) (total float64) {
 	return total
 }
 
-// gate is what gate g of unit j gets of the input, and of the state h.
-func (r *recurrence) gate(w *gateWeights, g, j int, x, h []float64) (ofX, ofH float64) {
+// gateInput is what gate g of unit j gets of the input, and of the state h.
+func (r *recurrence) gateInput(w *gateWeights, g, j int, x, h []float64) (ofX, ofH float64) {
 	row := g*r.hidden + j
 	return dot(x, w.w[row*r.input:]) + w.biasW[row], dot(h, w.r[row*r.hidden:]) + w.biasR[row]
 }
 
-func (r *recurrence) activate(f func(float64) float64, x float64) float64 {
+func (r *recurrence) activateClipped(f func(float64) float64, x float64) float64 {
 	return f(op.Clamp(x, -r.clip, r.clip))
 }
 
@@ -231,16 +231,16 @@ func (r *recurrence) lstm(w *gateWeights, x, h, s []float64) {
 	for j := range next {
 		var sums [4]float64
 		for g := range sums {
-			a, b := r.gate(w, g, j, x, h)
+			a, b := r.gateInput(w, g, j, x, h)
 			sums[g] = a + b
 		}
-		i := r.activate(w.f[0], sums[0]+w.peephole[j]*s[j])
-		f := r.activate(w.f[0], sums[2]+w.peephole[2*r.hidden+j]*s[j])
+		i := r.activateClipped(w.f[0], sums[0]+w.peephole[j]*s[j])
+		f := r.activateClipped(w.f[0], sums[2]+w.peephole[2*r.hidden+j]*s[j])
 		if r.inputForget {
 			f = 1 - i
 		}
-		s[j] = f*s[j] + i*r.activate(w.f[1], sums[3])
-		o := r.activate(w.f[0], sums[1]+w.peephole[r.hidden+j]*s[j])
+		s[j] = f*s[j] + i*r.activateClipped(w.f[1], sums[3])
+		o := r.activateClipped(w.f[0], sums[1]+w.peephole[r.hidden+j]*s[j])
 		next[j] = o * w.f[2](s[j])
 	}
 	copy(h, next)
@@ -250,20 +250,20 @@ func (r *recurrence) lstm(w *gateWeights, x, h, s []float64) {
 func (r *recurrence) gru(w *gateWeights, x, h, _ []float64) {
 	update, reset, masked := make([]float64, r.hidden), make([]float64, r.hidden), make([]float64, r.hidden)
 	for j := range update {
-		a, b := r.gate(w, 0, j, x, h)
-		update[j] = r.activate(w.f[0], a+b)
-		a, b = r.gate(w, 1, j, x, h)
-		reset[j] = r.activate(w.f[0], a+b)
+		a, b := r.gateInput(w, 0, j, x, h)
+		update[j] = r.activateClipped(w.f[0], a+b)
+		a, b = r.gateInput(w, 1, j, x, h)
+		reset[j] = r.activateClipped(w.f[0], a+b)
 		masked[j] = reset[j] * h[j]
 	}
 	next := make([]float64, r.hidden)
 	for j := range next {
-		a, b := r.gate(w, 2, j, x, masked)
+		a, b := r.gateInput(w, 2, j, x, masked)
 		if r.linearFirst {
-			a, b = r.gate(w, 2, j, x, h)
+			a, b = r.gateInput(w, 2, j, x, h)
 			b *= reset[j]
 		}
-		next[j] = (1-update[j])*r.activate(w.f[1], a+b) + update[j]*h[j]
+		next[j] = (1-update[j])*r.activateClipped(w.f[1], a+b) + update[j]*h[j]
 	}
 	copy(h, next)
 }
@@ -271,8 +271,8 @@ func (r *recurrence) gru(w *gateWeights, x, h, _ []float64) {
 func (r *recurrence) rnn(w *gateWeights, x, h, _ []float64) {
 	next := make([]float64, r.hidden)
 	for j := range next {
-		a, b := r.gate(w, 0, j, x, h)
-		next[j] = r.activate(w.f[0], a+b)
+		a, b := r.gateInput(w, 0, j, x, h)
+		next[j] = r.activateClipped(w.f[0], a+b)
 	}
 	copy(h, next)
 }

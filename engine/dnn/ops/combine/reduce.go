@@ -13,20 +13,20 @@ import (
 
 // Reductions make elements along some dimensions one.
 var Reductions = map[string]op.Definition{
-	"ReduceSum":       op.Define(reduce(op.Total[float64], op.Total[int64], nil), op.Numbers, 1, 2, 1),
-	"ReduceProd":      op.Define(reduce(multiplied[float64], multiplied[int64], nil), op.Numbers, 1, 2, 1),
-	"ReduceSumSquare": op.Define(reduce(squares[float64], squares[int64], nil), op.Numbers, 1, 2, 1),
-	"ReduceL1":        op.Define(reduce(op.Norm(1), magnitudes, nil), op.Numbers, 1, 2, 1),
-	"ReduceL2":        op.Define(reduce(op.Norm(2), nil, nil), op.Numbers, 1, 2, 1),
-	"ReduceMean":      op.Define(reduce(op.Average, nil, nil), op.Numbers, 1, 2, 1),
-	"ReduceLogSum":    op.Define(reduce(func(x []float64) float64 { return math.Log(op.Total(x)) }, nil, nil), op.Numbers, 1, 2, 1),
-	"ReduceLogSumExp": op.Define(reduce(logSumExp, nil, nil), op.Numbers, 1, 2, 1),
-	"ReduceMax":       op.Define(reduce(op.Largest, folded(elementwise.Larger[int64]), folded(elementwise.Larger[uint64])), op.Anything, 1, 2, 1),
-	"ReduceMin":       op.Define(reduce(op.Least, folded(elementwise.Smaller[int64]), folded(elementwise.Smaller[uint64])), op.Anything, 1, 2, 1),
-	"CumSum":          op.Define(cumulate, op.Numbers, 2, 2, 1),
+	"ReduceSum":       op.Define(reduceOp(op.Total[float64], op.Total[int64], nil), op.Numbers, 1, 2, 1),
+	"ReduceProd":      op.Define(reduceOp(multiplyElements[float64], multiplyElements[int64], nil), op.Numbers, 1, 2, 1),
+	"ReduceSumSquare": op.Define(reduceOp(sumSquares[float64], sumSquares[int64], nil), op.Numbers, 1, 2, 1),
+	"ReduceL1":        op.Define(reduceOp(op.Norm(1), sumMagnitudes, nil), op.Numbers, 1, 2, 1),
+	"ReduceL2":        op.Define(reduceOp(op.Norm(2), nil, nil), op.Numbers, 1, 2, 1),
+	"ReduceMean":      op.Define(reduceOp(op.Average, nil, nil), op.Numbers, 1, 2, 1),
+	"ReduceLogSum":    op.Define(reduceOp(func(x []float64) float64 { return math.Log(op.Total(x)) }, nil, nil), op.Numbers, 1, 2, 1),
+	"ReduceLogSumExp": op.Define(reduceOp(logSumExp, nil, nil), op.Numbers, 1, 2, 1),
+	"ReduceMax":       op.Define(reduceOp(op.Largest, foldElements(elementwise.Larger[int64]), foldElements(elementwise.Larger[uint64])), op.Anything, 1, 2, 1),
+	"ReduceMin":       op.Define(reduceOp(op.Least, foldElements(elementwise.Smaller[int64]), foldElements(elementwise.Smaller[uint64])), op.Anything, 1, 2, 1),
+	"CumSum":          op.Define(cumSum, op.Numbers, 2, 2, 1),
 }
 
-func multiplied[T op.Number](x []T) T {
+func multiplyElements[T op.Number](x []T) T {
 	n := T(1)
 	for _, v := range x {
 		n *= v
@@ -34,22 +34,22 @@ func multiplied[T op.Number](x []T) T {
 	return n
 }
 
-func squares[T op.Number](x []T) (n T) {
+func sumSquares[T op.Number](x []T) (n T) {
 	for _, v := range x {
 		n += v * v
 	}
 	return n
 }
 
-func magnitudes(x []int64) (n int64) {
+func sumMagnitudes(x []int64) (n int64) {
 	for _, v := range x {
 		n += elementwise.Magnitude(v)
 	}
 	return n
 }
 
-// folded is of at least one element.
-func folded[T op.Number](f func(a, b T) T) func([]T) T {
+// foldElements is of at least one element.
+func foldElements[T op.Number](f func(a, b T) T) func([]T) T {
 	return func(x []T) T {
 		best := x[0]
 		for _, v := range x[1:] {
@@ -59,9 +59,9 @@ func folded[T op.Number](f func(a, b T) T) func([]T) T {
 	}
 }
 
-// axes are the dimensions that a reduction is along; ok is false if they are not known. Along none, each element is
+// reductionAxes are the dimensions that a reduction is along; ok is false if they are not known. Along none, each element is
 // reduced alone.
-func axes(c *op.Call, rank int) (axes []int, ok bool) {
+func reductionAxes(c *op.Call, rank int) (axes []int, ok bool) {
 	if c.Has(1) {
 		if axes, ok = c.Ints(1); !ok {
 			return nil, false
@@ -73,8 +73,8 @@ func axes(c *op.Call, rank int) (axes []int, ok bool) {
 	return c.Dimensions("the axes", axes, rank), true
 }
 
-// without is a shape whose axes are 1, or left out.
-func without(d, axes []int, keep bool) []int {
+// reducedShape is a shape whose axes are 1, or left out.
+func reducedShape(d, axes []int, keep bool) []int {
 	gone := map[int]bool{}
 	for _, a := range axes {
 		gone[a] = true
@@ -91,19 +91,19 @@ func without(d, axes []int, keep bool) []int {
 	return out
 }
 
-// reduce applies u to uint64 and i to other integers; without them, f, whose results are rounded towards 0.
-func reduce(f func([]float64) float64, i func([]int64) int64, u func([]uint64) uint64) func(*op.Call) {
+// reduceOp applies u to uint64 and i to other integers; without them, f, whose results are rounded towards 0.
+func reduceOp(f func([]float64) float64, i func([]int64) int64, u func([]uint64) uint64) func(*op.Call) {
 	return func(c *op.Call) {
 		keep := c.Flag("keepdims", true)
 		d := c.Dims(0)
-		axes, ok := axes(c, len(d))
+		axes, ok := reductionAxes(c, len(d))
 		if !ok {
 			if keep {
 				c.Shaped(0, op.Filled(len(d), -1)...)
 			}
 			return
 		}
-		c.Shaped(0, without(d, axes, keep)...)
+		c.Shaped(0, reducedShape(d, axes, keep)...)
 		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 			t, shape, l := in[0], c.Out[0].Shape, op.LanesOf(d, axes)
 			switch {
@@ -119,7 +119,7 @@ func reduce(f func([]float64) float64, i func([]int64) int64, u func([]uint64) u
 	}
 }
 
-func cumulate(c *op.Call) {
+func cumSum(c *op.Call) {
 	exclusive, reverse := c.Flag("exclusive", false), c.Flag("reverse", false)
 	c.Elements(1, op.Indices)
 	d := c.Ranked(0, 1, math.MaxInt)
@@ -130,13 +130,13 @@ func cumulate(c *op.Call) {
 		}
 		l := op.LanesOf(d, []int{c.Dimension("the axis", int(in[1].Ints()[0]), len(d))})
 		if graph.Floating(in[0].Type) {
-			return op.One(c.Floats(0, cumulated(l, in[0].Floats(), exclusive, reverse)))
+			return op.One(c.Floats(0, cumSumLanes(l, in[0].Floats(), exclusive, reverse)))
 		}
-		return op.One(graph.FromInts(in[0].Type, d, cumulated(l, in[0].Ints(), exclusive, reverse)))
+		return op.One(graph.FromInts(in[0].Type, d, cumSumLanes(l, in[0].Ints(), exclusive, reverse)))
 	}
 }
 
-func cumulated[T op.Number](l op.Lanes, x []T, exclusive, reverse bool) []T {
+func cumSumLanes[T op.Number](l op.Lanes, x []T, exclusive, reverse bool) []T {
 	for _, start := range l.Starts {
 		var total T
 		for k := range l.Steps {

@@ -13,16 +13,16 @@ import (
 
 // Searches are operations whose results are places of elements, or elements found by their values.
 var Searches = map[string]op.Definition{
-	"ArgMax":            op.Define(argument(1), op.Numbers, 1, 1, 1),
-	"ArgMin":            op.Define(argument(-1), op.Numbers, 1, 1, 1),
+	"ArgMax":            op.Define(argExtreme(1), op.Numbers, 1, 1, 1),
+	"ArgMin":            op.Define(argExtreme(-1), op.Numbers, 1, 1, 1),
 	"TopK":              op.Define(topK, op.Numbers, 2, 2, 2),
 	"NonZero":           op.Define(nonZero, op.Anything, 1, 1, 1),
 	"Unique":            op.Define(unique, op.Anything, 1, 1, 4),
 	"NonMaxSuppression": op.Define(nonMaxSuppression, op.Floats, 2, 5, 1),
 }
 
-// order compares the elements of a tensor by their places. NaN is above all.
-func order(t *graph.Tensor) func(i, j int) int {
+// elementOrder compares the elements of a tensor by their places. NaN is above all.
+func elementOrder(t *graph.Tensor) func(i, j int) int {
 	if graph.Floating(t.Type) {
 		x := t.Floats()
 		return func(i, j int) int {
@@ -41,19 +41,19 @@ func order(t *graph.Tensor) func(i, j int) int {
 	return func(i, j int) int { return cmp.Compare(x[i], x[j]) }
 }
 
-// argument finds the largest elements, or the smallest for a sign of -1.
-func argument(sign int) func(*op.Call) {
+// argExtreme finds the largest elements, or the smallest for a sign of -1.
+func argExtreme(sign int) func(*op.Call) {
 	return func(c *op.Call) {
 		keep, last := c.Flag("keepdims", true), c.Flag("select_last_index", false)
 		c.Typed(0, engine.Int64)
 		d := c.Ranked(0, 1, math.MaxInt)
 		axis := c.Axis("axis", 0, len(d))
-		c.Shaped(0, without(d, []int{axis}, keep)...)
+		c.Shaped(0, reducedShape(d, []int{axis}, keep)...)
 		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 			if d[axis] == 0 && op.Product(c.Out[0].Shape) > 0 {
 				c.Fail("no elements along dimension %d of %v", axis, d)
 			}
-			compare, l := order(in[0]), op.LanesOf(d, []int{axis})
+			compare, l := elementOrder(in[0]), op.LanesOf(d, []int{axis})
 			var out []int64
 			for _, start := range l.Starts {
 				best := 0
@@ -91,7 +91,7 @@ func topK(c *op.Call) {
 		c.Shaped(i, shape...)
 	}
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		compare, from, to := order(in[0]), op.LanesOf(d, []int{axis}), op.LanesOf(shape, []int{axis})
+		compare, from, to := elementOrder(in[0]), op.LanesOf(d, []int{axis}), op.LanesOf(shape, []int{axis})
 		values, index := c.New(0), make([]int64, op.Product(shape))
 		size := in[0].Type.Size()
 		for i := range min(len(to.Starts), len(from.Starts)) {
@@ -164,7 +164,7 @@ func unique(c *op.Call) {
 	}
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		t := in[0].Reshaped(d...)
-		groups, of := distinct(t, axis)
+		groups, of := distinctEntries(t, axis)
 		if !sorted { // in the order in which they are first met
 			rank := make([]int64, len(groups))
 			by := op.Indexed(len(groups), func(i int) int { return i })
@@ -184,10 +184,10 @@ func unique(c *op.Call) {
 	}
 }
 
-// distinct are the places of equal entries along an axis, in the order of their values, and the group of each place.
-func distinct(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
+// distinctEntries are the places of equal entries along an axis, in the order of their values, and the group of each place.
+func distinctEntries(t *graph.Tensor, axis int) (groups [][]int, of []int64) {
 	_, n, _ := op.Around(t.Shape, axis)
-	compare, stride := order(t), op.Strides(t.Shape)[axis]
+	compare, stride := elementOrder(t), op.Strides(t.Shape)[axis]
 	starts := op.LanesOf(t.Shape, []int{axis}).Starts
 	entries := func(a, b int) int {
 		for _, s := range starts {
@@ -238,7 +238,7 @@ func nonMaxSuppression(c *op.Call) {
 		for image := range d[0] {
 			corners := boxesOf(boxes[image*d[1]*4:(image+1)*d[1]*4], centers)
 			for class := range scores[1] {
-				for _, k := range s.keep(corners, x[(image*scores[1]+class)*d[1]:][:d[1]]) {
+				for _, k := range s.keptBoxes(corners, x[(image*scores[1]+class)*d[1]:][:d[1]]) {
 					out = append(out, int64(image), int64(class), int64(k))
 				}
 			}
@@ -260,8 +260,8 @@ func boxesOf(x []float64, centers bool) []box {
 
 func (b box) area() float64 { return (b.y1 - b.y0) * (b.x1 - b.x0) }
 
-// union is how much of their union two boxes have in common.
-func (b box) union(o box) float64 {
+// intersectionOverUnion is how much of their union two boxes have in common.
+func (b box) intersectionOverUnion(o box) float64 {
 	common := max(0, min(b.y1, o.y1)-max(b.y0, o.y0)) * max(0, min(b.x1, o.x1)-max(b.x0, o.x0))
 	if common <= 0 {
 		return 0
@@ -276,7 +276,7 @@ type suppression struct {
 	any            bool // whatever the score
 }
 
-func (s suppression) keep(boxes []box, scores []float64) []int {
+func (s suppression) keptBoxes(boxes []box, scores []float64) []int {
 	var by, kept []int
 	for i, v := range scores {
 		if s.any || v > s.score {
@@ -288,7 +288,7 @@ func (s suppression) keep(boxes []box, scores []float64) []int {
 		if len(kept) == s.most {
 			break
 		}
-		if !slices.ContainsFunc(kept, func(k int) bool { return boxes[k].union(boxes[i]) > s.overlap }) {
+		if !slices.ContainsFunc(kept, func(k int) bool { return boxes[k].intersectionOverUnion(boxes[i]) > s.overlap }) {
 			kept = append(kept, i)
 		}
 	}

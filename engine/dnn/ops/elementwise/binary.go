@@ -10,31 +10,31 @@ import (
 
 // Binaries are operations on elements of inputs that are broadcast to one shape.
 var Binaries = map[string]op.Definition{
-	"Add":   op.Define(fold(sum[float64], sum[int64], sum[uint64]), op.Numbers, 2, 2, 1),
-	"Sub":   op.Define(fold(difference[float64], difference[int64], difference[uint64]), op.Numbers, 2, 2, 1),
-	"Mul":   op.Define(fold(Times[float64], Times[int64], Times[uint64]), op.Numbers, 2, 2, 1),
-	"Div":   op.Define(fold(func(a, b float64) float64 { return a / b }, quotient[int64], quotient[uint64]), op.Numbers, 2, 2, 1),
-	"Max":   op.Define(fold(Larger[float64], Larger[int64], Larger[uint64]), op.Numbers, 1, op.Many, 1),
-	"Min":   op.Define(fold(Smaller[float64], Smaller[int64], Smaller[uint64]), op.Numbers, 1, op.Many, 1),
-	"Sum":   op.Define(fold(sum[float64], nil, nil), op.Floats, 1, op.Many, 1),
+	"Add":   op.Define(foldInputs(sum[float64], sum[int64], sum[uint64]), op.Numbers, 2, 2, 1),
+	"Sub":   op.Define(foldInputs(difference[float64], difference[int64], difference[uint64]), op.Numbers, 2, 2, 1),
+	"Mul":   op.Define(foldInputs(Times[float64], Times[int64], Times[uint64]), op.Numbers, 2, 2, 1),
+	"Div":   op.Define(foldInputs(func(a, b float64) float64 { return a / b }, quotient[int64], quotient[uint64]), op.Numbers, 2, 2, 1),
+	"Max":   op.Define(foldInputs(Larger[float64], Larger[int64], Larger[uint64]), op.Numbers, 1, op.Many, 1),
+	"Min":   op.Define(foldInputs(Smaller[float64], Smaller[int64], Smaller[uint64]), op.Numbers, 1, op.Many, 1),
+	"Sum":   op.Define(foldInputs(sum[float64], nil, nil), op.Floats, 1, op.Many, 1),
 	"Mean":  op.Define(mean, op.Floats, 1, op.Many, 1),
 	"Mod":   op.Define(mod, op.Numbers, 2, 2, 1),
 	"Pow":   op.Define(pow, op.Numbers, 2, 2, 1),
 	"PRelu": op.Define(prelu, op.Numbers, 2, 2, 1),
 
-	"And":        op.Define(logic(func(a, b int64) int64 { return a & b }), op.Booleans, 2, 2, 1),
-	"Or":         op.Define(logic(func(a, b int64) int64 { return a | b }), op.Booleans, 2, 2, 1),
-	"Xor":        op.Define(logic(func(a, b int64) int64 { return a ^ b }), op.Booleans, 2, 2, 1),
-	"BitwiseAnd": op.Define(logic(func(a, b int64) int64 { return a & b }), op.Integers, 2, 2, 1),
-	"BitwiseOr":  op.Define(logic(func(a, b int64) int64 { return a | b }), op.Integers, 2, 2, 1),
-	"BitwiseXor": op.Define(logic(func(a, b int64) int64 { return a ^ b }), op.Integers, 2, 2, 1),
+	"And":        op.Define(logicOp(func(a, b int64) int64 { return a & b }), op.Booleans, 2, 2, 1),
+	"Or":         op.Define(logicOp(func(a, b int64) int64 { return a | b }), op.Booleans, 2, 2, 1),
+	"Xor":        op.Define(logicOp(func(a, b int64) int64 { return a ^ b }), op.Booleans, 2, 2, 1),
+	"BitwiseAnd": op.Define(logicOp(func(a, b int64) int64 { return a & b }), op.Integers, 2, 2, 1),
+	"BitwiseOr":  op.Define(logicOp(func(a, b int64) int64 { return a | b }), op.Integers, 2, 2, 1),
+	"BitwiseXor": op.Define(logicOp(func(a, b int64) int64 { return a ^ b }), op.Integers, 2, 2, 1),
 	"BitShift":   op.Define(bitShift, op.Unsigned, 2, 2, 1),
 
-	"Equal":          op.Define(compare(equal[float64], equal[int64], equal[uint64]), op.Anything, 2, 2, 1),
-	"Less":           op.Define(compare(less[float64], less[int64], less[uint64]), op.Numbers, 2, 2, 1),
-	"LessOrEqual":    op.Define(compare(atMost[float64], atMost[int64], atMost[uint64]), op.Numbers, 2, 2, 1),
-	"Greater":        op.Define(compare(swapped(less[float64]), swapped(less[int64]), swapped(less[uint64])), op.Numbers, 2, 2, 1),
-	"GreaterOrEqual": op.Define(compare(swapped(atMost[float64]), swapped(atMost[int64]), swapped(atMost[uint64])), op.Numbers, 2, 2, 1),
+	"Equal":          op.Define(compareOp(equal[float64], equal[int64], equal[uint64]), op.Anything, 2, 2, 1),
+	"Less":           op.Define(compareOp(less[float64], less[int64], less[uint64]), op.Numbers, 2, 2, 1),
+	"LessOrEqual":    op.Define(compareOp(atMost[float64], atMost[int64], atMost[uint64]), op.Numbers, 2, 2, 1),
+	"Greater":        op.Define(compareOp(swapArguments(less[float64]), swapArguments(less[int64]), swapArguments(less[uint64])), op.Numbers, 2, 2, 1),
+	"GreaterOrEqual": op.Define(compareOp(swapArguments(atMost[float64]), swapArguments(atMost[int64]), swapArguments(atMost[uint64])), op.Numbers, 2, 2, 1),
 }
 
 func sum[T op.Number](a, b T) T        { return a + b }
@@ -60,12 +60,12 @@ func quotient[T int64 | uint64](a, b T) T {
 	return a / b
 }
 
-func swapped[T any](f func(a, b T) T) func(a, b T) T {
+func swapArguments[T any](f func(a, b T) T) func(a, b T) T {
 	return func(a, b T) T { return f(b, a) }
 }
 
-// broadcast gives output 0 the shape that inputs are broadcast to.
-func broadcast(c *op.Call, inputs ...int) {
+// broadcastOutput gives output 0 the shape that inputs are broadcast to.
+func broadcastOutput(c *op.Call, inputs ...int) {
 	var shape []int
 	for _, i := range inputs {
 		c.Dims(i)
@@ -90,11 +90,11 @@ func broadcastAll(c *op.Call) {
 	for i := range all {
 		all[i] = i
 	}
-	broadcast(c, all...)
+	broadcastOutput(c, all...)
 }
 
-// fold combines the elements of all inputs from the first to the last.
-func fold(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
+// foldInputs combines the elements of all inputs from the first to the last.
+func foldInputs(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
 	return func(c *op.Call) {
 		for k := range c.In {
 			c.Same(k)
@@ -106,18 +106,18 @@ func fold(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b ui
 	}
 }
 
-func logic(i func(a, b int64) int64) func(*op.Call) { return fold(nil, i, nil) }
+func logicOp(i func(a, b int64) int64) func(*op.Call) { return foldInputs(nil, i, nil) }
 
-func compare(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
+func compareOp(f func(a, b float64) float64, i func(a, b int64) int64, u func(a, b uint64) uint64) func(*op.Call) {
 	return func(c *op.Call) {
 		c.Typed(0, engine.Bool)
-		fold(f, i, u)(c)
+		foldInputs(f, i, u)(c)
 	}
 }
 
 func mean(c *op.Call) {
 	n := float64(len(c.In))
-	fold(sum[float64], nil, nil)(c)
+	foldInputs(sum[float64], nil, nil)(c)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		total := c.Floats(0, op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, sum[float64])) // which may overflow
 		return op.One(c.Floats(0, op.Mapped(func(x float64) float64 { return x / n }, total.Floats())))
@@ -146,19 +146,19 @@ func truncatedRemainder[T int64 | uint64](a, b T) T {
 
 func mod(c *op.Call) {
 	if c.Flag("fmod", false) {
-		fold(math.Mod, truncatedRemainder[int64], truncatedRemainder[uint64])(c)
+		foldInputs(math.Mod, truncatedRemainder[int64], truncatedRemainder[uint64])(c)
 		return
 	}
 	if graph.Floating(c.In[0].Type) {
 		c.Fail("attribute fmod is 0, which is for integers, and input 0 is of %v", c.In[0].Type)
 	}
-	fold(nil, remainder[int64], remainder[uint64])(c)
+	foldInputs(nil, remainder[int64], remainder[uint64])(c)
 }
 
 // pow computes integers in float64 too.
 func pow(c *op.Call) {
 	c.Elements(1, op.Numbers)
-	broadcast(c, 0, 1)
+	broadcastOutput(c, 0, 1)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		return op.One(c.Floats(0, op.Zipped(c.Out[0].Shape, in, (*graph.Tensor).Floats, math.Pow)))
 	}
@@ -166,22 +166,22 @@ func pow(c *op.Call) {
 
 func prelu(c *op.Call) {
 	c.Same(1)
-	broadcast(c, 0, 1)
-	keeps(c, 0)
+	broadcastOutput(c, 0, 1)
+	checkKeepsShape(c, 0)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		return op.One(op.Combined(c.Out[0].Type, c.Out[0].Shape, in, leak[float64], leak[int64], leak[uint64]))
+		return op.One(op.Combined(c.Out[0].Type, c.Out[0].Shape, in, leakyRelu[float64], leakyRelu[int64], leakyRelu[uint64]))
 	}
 }
 
-func leak[T op.Number](x, slope T) T {
+func leakyRelu[T op.Number](x, slope T) T {
 	if x < 0 {
 		return slope * x
 	}
 	return x
 }
 
-// keeps checks that an input has output 0's shape, so that it is the others alone that are broadcast.
-func keeps(c *op.Call, i int) {
+// checkKeepsShape checks that an input has output 0's shape, so that it is the others alone that are broadcast.
+func checkKeepsShape(c *op.Call, i int) {
 	if d := c.Dims(i); !op.Fits(c.Out[0].Shape, d) {
 		c.Fail("input %d has the shape %v, and the others broadcast it to %v", i, d, c.Out[0].Shape)
 	}
@@ -195,5 +195,5 @@ func bitShift(c *op.Call) {
 	case "":
 		c.Fail("attribute direction is not given")
 	}
-	fold(nil, shift, nil)(c)
+	foldInputs(nil, shift, nil)(c)
 }

@@ -15,40 +15,40 @@ var Unaries = map[string]op.Definition{
 	"Abs":             op.Define(eachNumber(Magnitude[float64], Magnitude[int64], Magnitude[uint64]), op.Numbers, 1, 1, 1),
 	"Neg":             op.Define(eachNumber(negative[float64], negative[int64], nil), op.Signed|op.Floats, 1, 1, 1),
 	"Sign":            op.Define(eachNumber(sign[float64], sign[int64], sign[uint64]), op.Numbers, 1, 1, 1),
-	"Relu":            op.Define(eachNumber(relu, positive[int64], nil), op.Signed|op.Floats, 1, 1, 1),
-	"Sqrt":            each(math.Sqrt),
-	"Exp":             each(math.Exp),
-	"Log":             each(math.Log),
-	"Sin":             each(math.Sin),
-	"Cos":             each(math.Cos),
-	"Tan":             each(math.Tan),
-	"Asin":            each(math.Asin),
-	"Acos":            each(math.Acos),
-	"Atan":            each(math.Atan),
-	"Sinh":            each(math.Sinh),
-	"Cosh":            each(math.Cosh),
-	"Tanh":            each(math.Tanh),
-	"Asinh":           each(math.Asinh),
-	"Acosh":           each(math.Acosh),
-	"Atanh":           each(math.Atanh),
-	"Erf":             each(math.Erf),
-	"Floor":           each(math.Floor),
-	"Ceil":            each(math.Ceil),
-	"Round":           each(math.RoundToEven),
-	"Reciprocal":      each(func(x float64) float64 { return 1 / x }),
-	"Sigmoid":         each(sigmoid),
-	"Softplus":        each(softplus),
-	"Softsign":        each(softsign),
-	"Mish":            each(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
-	"HardSwish":       each(func(x float64) float64 { return x * op.Clamp(x/6+0.5, 0, 1) }),
+	"Relu":            op.Define(eachNumber(relu, positivePart[int64], nil), op.Signed|op.Floats, 1, 1, 1),
+	"Sqrt":            eachFloat(math.Sqrt),
+	"Exp":             eachFloat(math.Exp),
+	"Log":             eachFloat(math.Log),
+	"Sin":             eachFloat(math.Sin),
+	"Cos":             eachFloat(math.Cos),
+	"Tan":             eachFloat(math.Tan),
+	"Asin":            eachFloat(math.Asin),
+	"Acos":            eachFloat(math.Acos),
+	"Atan":            eachFloat(math.Atan),
+	"Sinh":            eachFloat(math.Sinh),
+	"Cosh":            eachFloat(math.Cosh),
+	"Tanh":            eachFloat(math.Tanh),
+	"Asinh":           eachFloat(math.Asinh),
+	"Acosh":           eachFloat(math.Acosh),
+	"Atanh":           eachFloat(math.Atanh),
+	"Erf":             eachFloat(math.Erf),
+	"Floor":           eachFloat(math.Floor),
+	"Ceil":            eachFloat(math.Ceil),
+	"Round":           eachFloat(math.RoundToEven),
+	"Reciprocal":      eachFloat(func(x float64) float64 { return 1 / x }),
+	"Sigmoid":         eachFloat(sigmoid),
+	"Softplus":        eachFloat(softplus),
+	"Softsign":        eachFloat(softsign),
+	"Mish":            eachFloat(func(x float64) float64 { return x * math.Tanh(softplus(x)) }),
+	"HardSwish":       eachFloat(func(x float64) float64 { return x * op.Clamp(x/6+0.5, 0, 1) }),
 	"Gelu":            op.Define(gelu, op.Floats, 1, 1, 1),
-	"LeakyRelu":       op.Define(activation("LeakyRelu"), op.Floats, 1, 1, 1),
-	"Elu":             op.Define(activation("Elu"), op.Floats, 1, 1, 1),
-	"Celu":            op.Define(activation("Celu"), op.Floats, 1, 1, 1),
-	"Selu":            op.Define(activation("Selu"), op.Floats, 1, 1, 1),
-	"HardSigmoid":     op.Define(activation("HardSigmoid"), op.Floats, 1, 1, 1),
-	"ThresholdedRelu": op.Define(activation("ThresholdedRelu"), op.Floats, 1, 1, 1),
-	"Swish":           op.Define(activation("Swish"), op.Floats, 1, 1, 1),
+	"LeakyRelu":       op.Define(activationOp("LeakyRelu"), op.Floats, 1, 1, 1),
+	"Elu":             op.Define(activationOp("Elu"), op.Floats, 1, 1, 1),
+	"Celu":            op.Define(activationOp("Celu"), op.Floats, 1, 1, 1),
+	"Selu":            op.Define(activationOp("Selu"), op.Floats, 1, 1, 1),
+	"HardSigmoid":     op.Define(activationOp("HardSigmoid"), op.Floats, 1, 1, 1),
+	"ThresholdedRelu": op.Define(activationOp("ThresholdedRelu"), op.Floats, 1, 1, 1),
+	"Swish":           op.Define(activationOp("Swish"), op.Floats, 1, 1, 1),
 	"Shrink":          op.Define(shrink, op.Numbers, 1, 1, 1),
 	"IsNaN":           op.Define(isNaN, op.Floats, 1, 1, 1),
 	"IsInf":           op.Define(isInf, op.Floats, 1, 1, 1),
@@ -82,7 +82,7 @@ func sign[T op.Number](x T) T {
 	return x
 }
 
-func positive[T op.Number](x T) T { return max(x, 0) }
+func positivePart[T op.Number](x T) T { return max(x, 0) }
 
 func relu(x float64) float64 { return max(x, 0) }
 
@@ -101,7 +101,7 @@ func softsign(x float64) float64 { return x / (1 + math.Abs(x)) }
 // likeInput gives output 0 the shape of input 0.
 func likeInput(c *op.Call) { c.Shaped(0, c.Dims(0)...) }
 
-func each(f func(float64) float64) op.Definition {
+func eachFloat(f func(float64) float64) op.Definition {
 	return op.Define(eachNumber(f, nil, nil), op.Floats, 1, 1, 1)
 }
 
@@ -140,7 +140,7 @@ var Curves = map[string]curve{
 	"Softplus":   {F: func(x, _, _ float64) float64 { return softplus(x) }},
 	"Affine":     {func(x, a, b float64) float64 { return a*x + b }, 2, math.NaN(), math.NaN()},
 	"ScaledTanh": {func(x, a, b float64) float64 { return a * math.Tanh(b*x) }, 2, math.NaN(), math.NaN()},
-	"LeakyRelu":  {func(x, a, _ float64) float64 { return leak(x, a) }, 1, 0.01, 0},
+	"LeakyRelu":  {func(x, a, _ float64) float64 { return leakyRelu(x, a) }, 1, 0.01, 0},
 	"Elu":        {func(x, a, _ float64) float64 { return max(x, 0) + a*math.Expm1(min(x, 0)) }, 1, 1, 0},
 	"Celu":       {func(x, a, _ float64) float64 { return max(x, 0) + min(0, a*math.Expm1(x/a)) }, 1, 1, 0},
 	"Selu": {func(x, a, gamma float64) float64 { return gamma * (max(x, 0) + a*math.Expm1(min(x, 0))) }, 2,
@@ -155,8 +155,8 @@ var Curves = map[string]curve{
 	}, 1, 1, 0},
 }
 
-// activation is a curve with its attributes.
-func activation(name string) func(*op.Call) {
+// activationOp is a curve with its attributes.
+func activationOp(name string) func(*op.Call) {
 	return func(c *op.Call) {
 		k := Curves[name]
 		alpha, beta := c.Float("alpha", k.Alpha), c.Float("beta", k.Beta)
@@ -191,8 +191,8 @@ func shrink(c *op.Call) {
 	})
 }
 
-// test sets output 0 to what f says of each float.
-func test(c *op.Call, f func(float64) bool) {
+// testFloats sets output 0 to what f says of each float.
+func testFloats(c *op.Call, f func(float64) bool) {
 	c.Typed(0, engine.Bool)
 	likeInput(c)
 	c.OnFloats(func(in [][]float64) []float64 {
@@ -200,11 +200,11 @@ func test(c *op.Call, f func(float64) bool) {
 	})
 }
 
-func isNaN(c *op.Call) { test(c, math.IsNaN) }
+func isNaN(c *op.Call) { testFloats(c, math.IsNaN) }
 
 func isInf(c *op.Call) {
 	below, above := c.Flag("detect_negative", true), c.Flag("detect_positive", true)
-	test(c, func(x float64) bool { return below && math.IsInf(x, -1) || above && math.IsInf(x, 1) })
+	testFloats(c, func(x float64) bool { return below && math.IsInf(x, -1) || above && math.IsInf(x, 1) })
 }
 
 func identity(c *op.Call) {

@@ -42,8 +42,8 @@ func elementsAlong(d, at []int, axis int) (offset []int, stride int) {
 	return op.Offsets(at, dense), stride
 }
 
-// alike checks that an input of indices into input 0 along axis has its rank, and nowhere else more entries.
-func alike(c *op.Call, i, axis int) []int {
+// checkIndexShape checks that an input of indices into input 0 along axis has its rank, and nowhere else more entries.
+func checkIndexShape(c *op.Call, i, axis int) []int {
 	d, at := c.Dims(0), c.Dims(i)
 	ok := len(at) == len(d)
 	for k := 0; ok && k < len(d); k++ {
@@ -59,7 +59,7 @@ func gatherElements(c *op.Call) {
 	c.Elements(1, op.Indices)
 	d := c.Ranked(0, 1, math.MaxInt)
 	axis := c.Axis("axis", 0, len(d))
-	at := alike(c, 1, axis)
+	at := checkIndexShape(c, 1, axis)
 	c.Shaped(0, at...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		out, size := c.New(0), in[0].Type.Size()
@@ -76,8 +76,8 @@ func gatherElements(c *op.Call) {
 	}
 }
 
-// tuples is the number of coordinates in each index of input i, for d after batch dimensions.
-func tuples(c *op.Call, i, batch int) int {
+// coordinateCount is the number of coordinates in each index of input i, for d after batch dimensions.
+func coordinateCount(c *op.Call, i, batch int) int {
 	d, at := c.Dims(0), c.Ranked(i, 1, math.MaxInt)
 	n := at[len(at)-1]
 	if n > len(d)-batch || n == 0 {
@@ -93,7 +93,7 @@ func gatherND(c *op.Call) {
 	if batch < 0 || batch > min(len(d), len(at)-1) {
 		c.Fail("attribute batch_dims is %d, of %v and %v", batch, d, at)
 	}
-	n := tuples(c, 1, batch)
+	n := coordinateCount(c, 1, batch)
 	if n < 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func gatherND(c *op.Call) {
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		out := c.New(0)
 		chunk := op.Product(d[batch+n:]) * in[0].Type.Size()
-		tuples := flat(c, in[1], d[batch:], n)
+		tuples := flatIndices(c, in[1], d[batch:], n)
 		each := len(tuples) / max(op.Product(at[:batch]), 1)
 		for i, k := range tuples {
 			from := k + i/max(each, 1)*op.Product(d[batch:batch+n])
@@ -116,8 +116,8 @@ func gatherND(c *op.Call) {
 	}
 }
 
-// flat makes one number of each index of n coordinates into the first dimensions of d.
-func flat(c *op.Call, index *graph.Tensor, d []int, n int) []int {
+// flatIndices makes one number of each index of n coordinates into the first dimensions of d.
+func flatIndices(c *op.Call, index *graph.Tensor, d []int, n int) []int {
 	coordinates := index.Ints()
 	out := make([]int, len(coordinates)/n)
 	for i := range out {
@@ -128,8 +128,8 @@ func flat(c *op.Call, index *graph.Tensor, d []int, n int) []int {
 	return out
 }
 
-// merged is how the attribute reduction combines what is there with what is scattered to it; a chunk of elements.
-func merged(c *op.Call, t *graph.Tensor) func(out []byte, update []byte) {
+// scatterReduction is how the attribute reduction combines what is there with what is scattered to it; a chunk of elements.
+func scatterReduction(c *op.Call, t *graph.Tensor) func(out []byte, update []byte) {
 	name := c.Word("reduction", "none", "add", "mul", "min", "max")
 	if name == "none" {
 		return func(out, update []byte) { copy(out, update) }
@@ -151,12 +151,12 @@ func scatterElements(c *op.Call) {
 	c.Same(2)
 	d := c.Ranked(0, 1, math.MaxInt)
 	axis := c.Axis("axis", 0, len(d))
-	at := alike(c, 1, axis)
+	at := checkIndexShape(c, 1, axis)
 	c.Expect(2, at...)
 	c.Shaped(0, d...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		out, size := slices.Clone(in[0].Data), in[0].Type.Size()
-		merge, index := merged(c, in[0]), in[1].Ints()
+		merge, index := scatterReduction(c, in[0]), in[1].Ints()
 		if len(index) == 0 {
 			return in[:1]
 		}
@@ -173,16 +173,16 @@ func scatterND(c *op.Call) {
 	c.Elements(1, op.Indices)
 	c.Same(2)
 	d, at := c.Dims(0), c.Dims(1)
-	n := tuples(c, 1, 0)
+	n := coordinateCount(c, 1, 0)
 	c.Shaped(0, d...)
 	if n < 0 {
 		return
 	}
 	c.Expect(2, slices.Concat(at[:len(at)-1], d[n:])...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
-		out, merge := slices.Clone(in[0].Data), merged(c, in[0])
+		out, merge := slices.Clone(in[0].Data), scatterReduction(c, in[0])
 		chunk := op.Product(d[n:]) * in[0].Type.Size()
-		for i, k := range flat(c, in[1], d, n) {
+		for i, k := range flatIndices(c, in[1], d, n) {
 			merge(out[k*chunk:(k+1)*chunk], in[2].Data[i*chunk:(i+1)*chunk])
 		}
 		return op.One(&graph.Tensor{Type: in[0].Type, Shape: d, Data: out})

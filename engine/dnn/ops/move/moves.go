@@ -30,8 +30,8 @@ var Moves = map[string]op.Definition{
 	"ReverseSequence": op.Define(reverseSequence, op.Anything, 2, 2, 1),
 }
 
-// reshaped makes output 0 the elements of input 0 in another shape.
-func reshaped(c *op.Call, shape []int) {
+// reshapeTo makes output 0 the elements of input 0 in another shape.
+func reshapeTo(c *op.Call, shape []int) {
 	if from := c.Dims(0); op.Known(from) && op.Known(shape) && op.Product(from) != op.Product(shape) {
 		c.Fail("%v has %d elements, and %v would have %d", from, op.Product(from), shape, op.Product(shape))
 	}
@@ -66,14 +66,14 @@ func reshape(c *op.Call) {
 	}
 	if open >= 0 {
 		c.CheckShape("the shape", shape)
-		shape[open] = rest(c, from, slices.Delete(slices.Clone(shape), open, open+1), want)
+		shape[open] = inferredDimension(c, from, slices.Delete(slices.Clone(shape), open, open+1), want)
 	}
-	reshaped(c, shape)
+	reshapeTo(c, shape)
 }
 
-// rest is the dimension that others lack to the elements of from; -1 if that is not known. Dimensions that are not
+// inferredDimension is the dimension that others lack to the elements of from; -1 if that is not known. Dimensions that are not
 // known cancel each other where want takes them over from the input.
-func rest(c *op.Call, from, others, want []int) int {
+func inferredDimension(c *op.Call, from, others, want []int) int {
 	from, others = slices.Clone(from), slices.Clone(others)
 	for i, d := range want {
 		if k := slices.Index(others, -1); d == 0 && i < len(from) && from[i] < 0 && k >= 0 {
@@ -98,7 +98,7 @@ func flatten(c *op.Call) {
 	if axis != len(d) {
 		axis = c.Axis("axis", 1, len(d))
 	}
-	reshaped(c, []int{op.Product(d[:axis]), op.Product(d[axis:])})
+	reshapeTo(c, []int{op.Product(d[:axis]), op.Product(d[axis:])})
 }
 
 func squeeze(c *op.Call) {
@@ -130,7 +130,7 @@ func squeeze(c *op.Call) {
 			shape = append(shape, d[i])
 		}
 	}
-	reshaped(c, shape)
+	reshapeTo(c, shape)
 }
 
 func unsqueeze(c *op.Call) {
@@ -154,7 +154,7 @@ func unsqueeze(c *op.Call) {
 			shape[i], d = d[0], d[1:]
 		}
 	}
-	reshaped(c, shape)
+	reshapeTo(c, shape)
 }
 
 func transpose(c *op.Call) {

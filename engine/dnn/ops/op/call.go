@@ -113,10 +113,10 @@ func (c *Call) Attempt(f func()) (err error) {
 // Check checks the numbers of inputs and outputs, and gives outputs the type of input 0, which the operation may change.
 func (d Definition) Check(c *Call, outputs int) {
 	if n := len(c.In); n < d.fewest || n > d.most {
-		c.Fail("%d inputs, of %s", n, between(d.fewest, d.most))
+		c.Fail("%d inputs, of %s", n, rangeText(d.fewest, d.most))
 	}
 	if outputs < 1 || outputs > d.outputs {
-		c.Fail("%d outputs, of %s", outputs, between(1, d.outputs))
+		c.Fail("%d outputs, of %s", outputs, rangeText(1, d.outputs))
 	}
 	for i, v := range c.In {
 		if v == nil && (i < d.fewest || d.most == Many) {
@@ -138,7 +138,7 @@ func (d Definition) Check(c *Call, outputs int) {
 	}
 }
 
-func between(least, most int) string {
+func rangeText(least, most int) string {
 	switch {
 	case most == Many:
 		return fmt.Sprintf("%d or more", least)
@@ -166,7 +166,7 @@ func (c *Call) Dims(i int) []int {
 func (c *Call) Ranked(i, least, most int) []int {
 	d := c.Dims(i)
 	if len(d) < least || len(d) > most {
-		c.Fail("input %d has %d dimensions, of %s", i, len(d), between(least, most))
+		c.Fail("input %d has %d dimensions, of %s", i, len(d), rangeText(least, most))
 	}
 	return d
 }

@@ -32,12 +32,12 @@ func affineGrid(c *op.Call) {
 		points := op.Product(size[2:])
 		y := make([]float64, 0, size[0]*points*n)
 		for i := range size[0] * points {
-			at := coordinates(i%points, size[2:])
+			at := elementCoordinates(i%points, size[2:])
 			for row := range n {
 				m := in[0][(i/points*n+row)*(n+1):][:n+1]
 				v := m[n]
 				for k := range n { // the last dimension of space first
-					v += m[k] * place(at[n-1-k], size[len(size)-1-k], corners)
+					v += m[k] * gridPlace(at[n-1-k], size[len(size)-1-k], corners)
 				}
 				y = append(y, v)
 			}
@@ -46,8 +46,8 @@ func affineGrid(c *op.Call) {
 	})
 }
 
-// place is where entry i of n lies when they go from -1 to 1: their centres, or their outer edges.
-func place(i, n int, corners bool) float64 {
+// gridPlace is where entry i of n lies when they go from -1 to 1: their centres, or their outer edges.
+func gridPlace(i, n int, corners bool) float64 {
 	switch {
 	case !corners:
 		return float64(2*i+1)/float64(n) - 1
@@ -69,8 +69,8 @@ func columnsToImage(c *op.Call) {
 		c.Fail("an image of %v by blocks of %v", space, block)
 	}
 	c.CheckShape("the image", space)
-	w := window(c, block)
-	slide(c, &w, space, false)
+	w := readWindow(c, block)
+	setPadding(c, &w, space, false)
 	c.CheckShape("the block", block)
 	c.CheckShape("the blocks", w.Out)
 	taps := op.Product(block)
@@ -80,13 +80,13 @@ func columnsToImage(c *op.Call) {
 	channels := op.Over(d[1], taps)
 	c.Shaped(0, append([]int{d[0], channels}, space...)...)
 	c.OnFloats(func(in [][]float64) []float64 {
-		over, each := w.over3(space), op.Product(space)
+		over, each := w.toWindow3(space), op.Product(space)
 		y := make([]float64, op.Product(c.Out[0].Shape))
 		for i := range d[0] * channels {
 			image, columns := y[i*each:(i+1)*each], in[0][i*taps*d[2]:][:taps*d[2]]
-			over.rows(func(to, from, k int) {
+			over.eachRow(func(to, from, k int) {
 				for j := range over.kernel[2] {
-					first, last, at := over.reach(2, j, over.out[2], over.in[2])
+					first, last, at := over.outputRange(2, j, over.out[2], over.in[2])
 					for o := first; o < last; o++ {
 						image[from+at+o*over.strides[2]] += columns[(k+j)*d[2]+to+o]
 					}
@@ -132,7 +132,7 @@ func deformConv(c *op.Call) {
 		}
 		each := d[1] * d[2] * d[3]
 		for n := range d[0] {
-			shifted := deformed(w, d, shifts, x[n*each:(n+1)*each], offsets[n*2*taps*shifts*out:], mask[n*taps*shifts*out:])
+			shifted := deformedColumns(w, d, shifts, x[n*each:(n+1)*each], offsets[n*2*taps*shifts*out:], mask[n*taps*shifts*out:])
 			for m := range weight[0] {
 				row, first := y[(n*weight[0]+m)*out:][:out], m/(weight[0]/groups)*weight[1]*taps
 				for k, v := range weights[m*weight[1]*taps:][:weight[1]*taps] {
@@ -146,8 +146,8 @@ func deformConv(c *op.Call) {
 	}
 }
 
-// deformed are, for each channel and tap, what it reads of an image for each output.
-func deformed(w Window, d []int, shifts int, image, offsets, mask []float64) []float64 {
+// deformedColumns are, for each channel and tap, what it reads of an image for each output.
+func deformedColumns(w Window, d []int, shifts int, image, offsets, mask []float64) []float64 {
 	g := &grid{mode: "linear", padding: "zeros"}
 	taps, out, each := op.Product(w.Kernel), op.Product(w.Out), d[2]*d[3]
 	columns := make([]float64, d[1]*taps*out)
@@ -157,7 +157,7 @@ func deformed(w Window, d []int, shifts int, image, offsets, mask []float64) []f
 		at := (shift*taps+tap)*2*out + p
 		y := float64(p/w.Out[1]*w.Strides[0]-w.Before[0]+tap/w.Kernel[1]*w.Dilations[0]) + offsets[at]
 		x := float64(p%w.Out[1]*w.Strides[1]-w.Before[1]+tap%w.Kernel[1]*w.Dilations[1]) + offsets[at+out]
-		rows, entries := g.along(y, d[2]), g.along(x, d[3])
+		rows, entries := g.tapsAlong(y, d[2]), g.tapsAlong(x, d[3])
 		for channel := shift * perShift; channel < (shift+1)*perShift; channel++ {
 			total := 0.0
 			for _, r := range rows {

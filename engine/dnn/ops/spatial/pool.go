@@ -16,7 +16,7 @@ var Pools = map[string]op.Definition{
 	"MaxUnpool":         op.Define(maxUnpool, op.Floats, 2, 3, 1),
 	"GlobalMaxPool":     op.Define(globalPool(func(*op.Call) func([]float64) float64 { return op.Largest }), op.Floats, 1, 1, 1),
 	"GlobalAveragePool": op.Define(globalPool(func(*op.Call) func([]float64) float64 { return op.Average }), op.Floats, 1, 1, 1),
-	"GlobalLpPool":      op.Define(globalPool(func(c *op.Call) func([]float64) float64 { return op.Norm(norm(c)) }), op.Floats, 1, 1, 1),
+	"GlobalLpPool":      op.Define(globalPool(func(c *op.Call) func([]float64) float64 { return op.Norm(normAttribute(c)) }), op.Floats, 1, 1, 1),
 }
 
 // PoolWindow is the window of a MaxPool, AveragePool or LpPool.
@@ -26,13 +26,13 @@ func PoolWindow(c *op.Call) Window {
 	if !ok || len(kernel) != len(d)-2 {
 		c.Fail("attribute kernel_shape is %v, for the input %v", kernel, d)
 	}
-	w := window(c, kernel)
-	slide(c, &w, d[2:], c.Flag("ceil_mode", false))
+	w := readWindow(c, kernel)
+	setPadding(c, &w, d[2:], c.Flag("ceil_mode", false))
 	return w
 }
 
-// taps calls f with each output of an image and the inputs in its window.
-func (w *Window3) taps(f func(out int, in []int)) {
+// eachOutput calls f with each output of an image and the inputs in its window.
+func (w *Window3) eachOutput(f func(out int, in []int)) {
 	in := make([]int, 0, 64)
 	for o := range w.out[0] * w.out[1] * w.out[2] {
 		at := [3]int{o / w.out[2] / w.out[1], o / w.out[2] % w.out[1], o % w.out[2]}
@@ -71,10 +71,10 @@ func (w *Window3) Counted(o int) int {
 // Pooled runs f on each output of each image, whose elements are image and whose first output is out[0].
 func Pooled(c *op.Call, w Window, f func(w *Window3, image []float64, channel int, o int, in []int)) func(x []float64) {
 	d := c.Dims(0)
-	over := w.over3(d[2:])
+	over := w.toWindow3(d[2:])
 	return func(x []float64) {
 		each := op.Product(d[2:])
-		over.taps(func(o int, in []int) {
+		over.eachOutput(func(o int, in []int) {
 			for i := range d[0] * d[1] {
 				f(&over, x[i*each:(i+1)*each], i, o, in)
 			}
@@ -82,7 +82,7 @@ func Pooled(c *op.Call, w Window, f func(w *Window3, image []float64, channel in
 	}
 }
 
-func pool(c *op.Call, f func(w *Window3, image []float64, o int, in []int) float64) {
+func poolWindows(c *op.Call, f func(w *Window3, image []float64, o int, in []int) float64) {
 	w := PoolWindow(c)
 	d := c.Dims(0)
 	c.Shaped(0, append([]int{d[0], d[1]}, w.Out...)...)
@@ -97,7 +97,7 @@ func pool(c *op.Call, f func(w *Window3, image []float64, o int, in []int) float
 
 func averagePool(c *op.Call) {
 	padding := c.Flag("count_include_pad", false)
-	pool(c, func(w *Window3, image []float64, o int, in []int) float64 {
+	poolWindows(c, func(w *Window3, image []float64, o int, in []int) float64 {
 		total, n := 0.0, len(in)
 		for _, i := range in {
 			total += image[i]
@@ -109,8 +109,8 @@ func averagePool(c *op.Call) {
 	})
 }
 
-// norm is an attribute p.
-func norm(c *op.Call) int {
+// normAttribute is an attribute p.
+func normAttribute(c *op.Call) int {
 	p := c.Int("p", 2)
 	if p < 1 || p > 64 {
 		c.Fail("attribute p is %d", p)
@@ -119,9 +119,9 @@ func norm(c *op.Call) int {
 }
 
 func lpPool(c *op.Call) {
-	of := op.Norm(norm(c))
+	of := op.Norm(normAttribute(c))
 	var buffer []float64
-	pool(c, func(_ *Window3, image []float64, _ int, in []int) float64 {
+	poolWindows(c, func(_ *Window3, image []float64, _ int, in []int) float64 {
 		buffer = buffer[:0]
 		for _, i := range in {
 			buffer = append(buffer, image[i])
@@ -175,7 +175,7 @@ func maxUnpool(c *op.Call) {
 	if !ok || len(kernel) != len(d)-2 {
 		c.Fail("attribute kernel_shape is %v, for the input %v", kernel, d)
 	}
-	w := window(c, kernel)
+	w := readWindow(c, kernel)
 	least := append([]int{d[0], d[1]}, w.Out...)
 	for i, n := range d[2:] {
 		if least[i+2] = -1; n >= 0 {
@@ -196,16 +196,16 @@ func maxUnpool(c *op.Call) {
 		x := in[0].Floats()
 		for i, k := range in[1].Ints() {
 			at := c.Place(k, op.Product(least))
-			if to := coordinates(at, least); inside(to, shape) {
-				y[offset(to, op.Strides(shape))] = x[i]
+			if to := elementCoordinates(at, least); isInside(to, shape) {
+				y[strideOffset(to, op.Strides(shape))] = x[i]
 			}
 		}
 		return op.One(c.Floats(0, y))
 	}
 }
 
-// coordinates of element i of a dense tensor.
-func coordinates(i int, shape []int) []int {
+// elementCoordinates of element i of a dense tensor.
+func elementCoordinates(i int, shape []int) []int {
 	out := make([]int, len(shape))
 	for k := len(shape) - 1; k >= 0; k-- {
 		out[k] = i % shape[k]
@@ -214,7 +214,7 @@ func coordinates(i int, shape []int) []int {
 	return out
 }
 
-func inside(at, shape []int) bool {
+func isInside(at, shape []int) bool {
 	for i, k := range at {
 		if k >= shape[i] {
 			return false
@@ -223,7 +223,7 @@ func inside(at, shape []int) bool {
 	return true
 }
 
-func offset(at, stride []int) int {
+func strideOffset(at, stride []int) int {
 	n := 0
 	for i, k := range at {
 		n += k * stride[i]

@@ -112,7 +112,7 @@ func Resizing(c *op.Call) (r *resizing, known bool) {
 			r.Shape[a] = -1
 		}
 	}
-	if !regions(c, r) {
+	if !readRegions(c, r) {
 		return r, false
 	}
 	if c.Has(2) == c.Has(3) {
@@ -138,8 +138,8 @@ func numbersOf(c *op.Call, i, want int) (values []float64, ok bool) {
 	return t.Floats(), true
 }
 
-// regions reads the region of interest, which is used in one mode.
-func regions(c *op.Call, r *resizing) (ok bool) {
+// readRegions reads the region of interest, which is used in one mode.
+func readRegions(c *op.Call, r *resizing) (ok bool) {
 	n := len(r.axes)
 	r.from, r.to = op.Filled(n, 0.0), op.Filled(n, 1.0)
 	if r.coordinates != "tf_crop_and_resize" {
@@ -230,7 +230,7 @@ func (r *resizing) Taps(d []int) []Taps {
 				}
 				t.Outside[o] = true
 			}
-			r.add(&t, x, r.scales[i], d[a])
+			r.appendTaps(&t, x, r.scales[i], d[a])
 			t.Start = append(t.Start, len(t.Index))
 		}
 		out = append(out, t)
@@ -272,10 +272,10 @@ func (r *resizing) place(i, o, n, m int) float64 {
 	return (x+0.5)/scale - 0.5
 }
 
-// add appends the taps of an output at place x of n entries.
-func (r *resizing) add(t *Taps, x, scale float64, n int) {
+// appendTaps appends the taps of an output at place x of n entries.
+func (r *resizing) appendTaps(t *Taps, x, scale float64, n int) {
 	if r.mode == "nearest" {
-		t.tap(min(max(r.round(x), 0), n-1), 1)
+		t.addTap(min(max(r.roundPlace(x), 0), n-1), 1)
 		return
 	}
 	if x = min(max(x, -1e9), 1e9); math.IsNaN(x) {
@@ -286,9 +286,9 @@ func (r *resizing) add(t *Taps, x, scale float64, n int) {
 	if r.antialias && scale < 1 {
 		stretch = 1 / scale
 	}
-	reach, kernel := 1.0, triangle
+	reach, kernel := 1.0, triangleKernel
 	if r.mode == "cubic" {
-		reach, kernel = 2, func(x float64) float64 { return cubic(x, r.cubic) }
+		reach, kernel = 2, func(x float64) float64 { return cubicKernel(x, r.cubic) }
 	}
 	first, last := int(math.Floor(x-reach*stretch))+1, int(math.Ceil(x+reach*stretch))-1
 	if r.excludeOutside {
@@ -298,7 +298,7 @@ func (r *resizing) add(t *Taps, x, scale float64, n int) {
 	for k := first; k <= last; k++ {
 		weight := kernel((float64(k) - x) / stretch)
 		total += weight
-		t.tap(min(max(k, 0), n-1), weight)
+		t.addTap(min(max(k, 0), n-1), weight)
 	}
 	if (r.excludeOutside || r.antialias) && total != 0 {
 		for i := from; i < len(t.Weight); i++ {
@@ -307,8 +307,8 @@ func (r *resizing) add(t *Taps, x, scale float64, n int) {
 	}
 }
 
-// tap adds a weight to an input; to the last one, if it is the same.
-func (t *Taps) tap(index int, weight float64) {
+// addTap adds a weight to an input; to the last one, if it is the same.
+func (t *Taps) addTap(index int, weight float64) {
 	if n := len(t.Index); n > t.Start[len(t.Start)-1] && t.Index[n-1] == index {
 		t.Weight[n-1] += weight
 		return
@@ -318,10 +318,10 @@ func (t *Taps) tap(index int, weight float64) {
 	}
 }
 
-func triangle(x float64) float64 { return max(0, 1-math.Abs(x)) }
+func triangleKernel(x float64) float64 { return max(0, 1-math.Abs(x)) }
 
-// cubic is the convolution kernel of Keys (1981) with the parameter a.
-func cubic(x, a float64) float64 {
+// cubicKernel is the convolution kernel of Keys (1981) with the parameter a.
+func cubicKernel(x, a float64) float64 {
 	switch x = math.Abs(x); {
 	case x <= 1:
 		return (a+2)*x*x*x - (a+3)*x*x + 1
@@ -331,7 +331,7 @@ func cubic(x, a float64) float64 {
 	return 0
 }
 
-func (r *resizing) round(x float64) int {
+func (r *resizing) roundPlace(x float64) int {
 	switch r.nearest {
 	case "round_prefer_ceil":
 		x = math.Floor(x + 0.5)

@@ -46,7 +46,7 @@ func (g *grid) Read(d, at []int, places []float64, f func(to, from int, weight f
 	g.stride = op.Strides(g.space)
 	n, points, each := len(g.space), op.Product(at[1:len(at)-1]), op.Product(g.space)
 	for p := range d[0] * points {
-		taps := g.taps(places[p*n : (p+1)*n])
+		taps := g.pointTaps(places[p*n : (p+1)*n])
 		for channel := range d[1] {
 			i := p/points*d[1] + channel
 			for _, t := range taps {
@@ -71,8 +71,8 @@ type sampleTap struct {
 	weight float64
 }
 
-// taps are those of a point, whose coordinates go from -1 to 1, the last dimension first.
-func (g *grid) taps(point []float64) []sampleTap {
+// pointTaps are those of a point, whose coordinates go from -1 to 1, the last dimension first.
+func (g *grid) pointTaps(point []float64) []sampleTap {
 	out := []sampleTap{{0, 1}}
 	for k, n := range g.space {
 		x := point[len(point)-1-k]
@@ -80,7 +80,7 @@ func (g *grid) taps(point []float64) []sampleTap {
 			x = ((point[len(point)-1-k]+1)*float64(n) - 1) / 2
 		}
 		var next []sampleTap
-		for _, a := range g.along(x, n) {
+		for _, a := range g.tapsAlong(x, n) {
 			for _, b := range out {
 				next = append(next, sampleTap{b.index + a.index*g.stride[k], b.weight * a.weight})
 			}
@@ -90,56 +90,56 @@ func (g *grid) taps(point []float64) []sampleTap {
 	return out
 }
 
-// along are the taps at place x of n entries.
-func (g *grid) along(x float64, n int) []sampleTap {
+// tapsAlong are the taps at place x of n entries.
+func (g *grid) tapsAlong(x float64, n int) []sampleTap {
 	if g.mode != "cubic" {
-		x = g.pad(x, n)
+		x = g.padPlace(x, n)
 	}
 	if math.IsNaN(x) || math.Abs(x) > 1e9 {
 		return nil
 	}
 	if g.mode == "nearest" {
-		return g.entry(nil, int(math.RoundToEven(x)), n, 1)
+		return g.appendEntry(nil, int(math.RoundToEven(x)), n, 1)
 	}
-	first, last, kernel := 0, 1, triangle
+	first, last, kernel := 0, 1, triangleKernel
 	if g.mode == "cubic" {
-		first, last, kernel = -1, 2, func(x float64) float64 { return cubic(x, -0.75) }
+		first, last, kernel = -1, 2, func(x float64) float64 { return cubicKernel(x, -0.75) }
 	}
 	var out []sampleTap
 	base := int(math.Floor(x))
 	for k := base + first; k <= base+last; k++ {
-		out = g.entry(out, k, n, kernel(float64(k)-x))
+		out = g.appendEntry(out, k, n, kernel(float64(k)-x))
 	}
 	return out
 }
 
-// entry adds entry k, which may lie outside.
-func (g *grid) entry(taps []sampleTap, k, n int, weight float64) []sampleTap {
+// appendEntry adds entry k, which may lie outside.
+func (g *grid) appendEntry(taps []sampleTap, k, n int, weight float64) []sampleTap {
 	if k < 0 || k >= n {
 		if g.padding == "zeros" || n == 0 {
 			return taps
 		}
-		k = min(max(int(math.RoundToEven(g.pad(float64(k), n))), 0), n-1)
+		k = min(max(int(math.RoundToEven(g.padPlace(float64(k), n))), 0), n-1)
 	}
 	return append(taps, sampleTap{k, weight})
 }
 
-// pad brings a place outside of n entries inside.
-func (g *grid) pad(x float64, n int) float64 {
+// padPlace brings a place outside of n entries inside.
+func (g *grid) padPlace(x float64, n int) float64 {
 	switch least, most := -0.5, float64(n)-0.5; {
 	case g.padding == "zeros":
 		return x
 	case g.padding == "border":
 		return op.Clamp(x, 0, float64(n-1))
 	case g.corners:
-		return reflect(x, 0, float64(n-1))
+		return reflectBetween(x, 0, float64(n-1))
 	default:
-		return reflect(x, least, most)
+		return reflectBetween(x, least, most)
 	}
 }
 
-// reflect folds x at two ends until it lies between them.
-func reflect(x, least, most float64) float64 {
+// reflectBetween folds x at two ends until it lies between them.
+func reflectBetween(x, least, most float64) float64 {
 	span := most - least
 	if span <= 0 {
 		return least
@@ -177,11 +177,11 @@ func roiAlign(c *op.Call) {
 		each := d[2] * d[3]
 		for i := range rois[0] {
 			image := c.Place(int64(in[2][i]), d[0])
-			bins := r.bins(c, in[1][i*4:(i+1)*4], d[2], d[3])
+			bins := r.sampleBins(c, in[1][i*4:(i+1)*4], d[2], d[3])
 			for channel := range d[1] {
 				x := in[0][(image*d[1]+channel)*each:][:each]
 				for _, bin := range bins {
-					y = append(y, r.value(bin, x))
+					y = append(y, r.binValue(bin, x))
 				}
 			}
 		}
@@ -189,8 +189,8 @@ func roiAlign(c *op.Call) {
 	})
 }
 
-// bins are the sample points of each output of a region, a point being up to four taps.
-func (r *region) bins(c *op.Call, roi []float64, h, w int) [][][]sampleTap {
+// sampleBins are the sample points of each output of a region, a point being up to four taps.
+func (r *region) sampleBins(c *op.Call, roi []float64, h, w int) [][][]sampleTap {
 	var corner [4]float64
 	for i, v := range roi {
 		if corner[i] = v*r.scale - r.shift; !(math.Abs(corner[i]) < 1e6) {
@@ -216,7 +216,7 @@ func (r *region) bins(c *op.Call, roi []float64, h, w int) [][][]sampleTap {
 			for ix := range max(pointsX, 0) {
 				y := corner[1] + (float64(bin/r.columns)+(float64(iy)+0.5)/float64(pointsY))*stepY
 				x := corner[0] + (float64(bin%r.columns)+(float64(ix)+0.5)/float64(pointsX))*stepX
-				points = append(points, bilinear(y, x, h, w))
+				points = append(points, bilinearTaps(y, x, h, w))
 			}
 		}
 		out = append(out, points)
@@ -224,8 +224,8 @@ func (r *region) bins(c *op.Call, roi []float64, h, w int) [][][]sampleTap {
 	return out
 }
 
-// bilinear are the taps of a point; none of one that lies more than an entry outside.
-func bilinear(y, x float64, h, w int) []sampleTap {
+// bilinearTaps are the taps of a point; none of one that lies more than an entry outside.
+func bilinearTaps(y, x float64, h, w int) []sampleTap {
 	if h == 0 || w == 0 || y < -1 || y > float64(h) || x < -1 || x > float64(w) {
 		return nil
 	}
@@ -238,8 +238,8 @@ func bilinear(y, x float64, h, w int) []sampleTap {
 	}
 }
 
-// value is the mean of a bin's points or, as ONNX Runtime has it, the largest of their weighted taps. Points outside are 0.
-func (r *region) value(bin [][]sampleTap, x []float64) float64 {
+// binValue is the mean of a bin's points or, as ONNX Runtime has it, the largest of their weighted taps. Points outside are 0.
+func (r *region) binValue(bin [][]sampleTap, x []float64) float64 {
 	total, best := 0.0, math.Inf(-1)
 	for _, point := range bin {
 		for _, t := range point {

@@ -39,18 +39,18 @@ func WindowOf(n *graph.Node) (w Window, err error) {
 	return w, err
 }
 
-// extent is how much of the input a kernel spans.
-func (w *Window) extent(i int) int { return (w.Kernel[i]-1)*w.Dilations[i] + 1 }
+// kernelExtent is how much of the input a kernel spans.
+func (w *Window) kernelExtent(i int) int { return (w.Kernel[i]-1)*w.Dilations[i] + 1 }
 
-// window reads the attributes of a window with this kernel. Before and After are explicit padding.
-func window(c *op.Call, kernel []int) Window {
+// readWindow reads the attributes of a window with this kernel. Before and After are explicit padding.
+func readWindow(c *op.Call, kernel []int) Window {
 	n := len(kernel)
 	w := Window{Kernel: kernel, Before: make([]int, n), After: make([]int, n), Out: make([]int, n)}
 	w.Strides = perDimension(c, "strides", n, 1)
 	w.Dilations = perDimension(c, "dilations", n, 1)
-	positive(c, "the kernel", kernel)
-	positive(c, "attribute strides", w.Strides)
-	positive(c, "attribute dilations", w.Dilations)
+	checkPositive(c, "the kernel", kernel)
+	checkPositive(c, "attribute strides", w.Strides)
+	checkPositive(c, "attribute dilations", w.Dilations)
 	pads, ok := c.List("pads")
 	if ok && len(pads) != 2*n {
 		c.Fail("attribute pads is %v, for %d dimensions", pads, n)
@@ -80,7 +80,7 @@ func perDimension(c *op.Call, name string, n, fallback int) []int {
 	return v
 }
 
-func positive(c *op.Call, what string, values []int) {
+func checkPositive(c *op.Call, what string, values []int) {
 	for _, v := range values {
 		if v < 1 || v > 1<<24 {
 			c.Fail("%s: %v", what, values)
@@ -88,8 +88,8 @@ func positive(c *op.Call, what string, values []int) {
 	}
 }
 
-// slide sets padding, where it follows from sizes, and the sizes of the output.
-func slide(c *op.Call, w *Window, space []int, up bool) {
+// setPadding sets padding, where it follows from sizes, and the sizes of the output.
+func setPadding(c *op.Call, w *Window, space []int, up bool) {
 	auto := c.Word("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 	for i, n := range space {
 		same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
@@ -104,12 +104,12 @@ func slide(c *op.Call, w *Window, space []int, up bool) {
 		}
 		if same {
 			w.Out[i] = (n + w.Strides[i] - 1) / w.Strides[i]
-			w.share(i, max((w.Out[i]-1)*w.Strides[i]+w.extent(i)-n, 0), auto == "SAME_UPPER")
+			w.dividePadding(i, max((w.Out[i]-1)*w.Strides[i]+w.kernelExtent(i)-n, 0), auto == "SAME_UPPER")
 			continue
 		}
-		room := n + w.Before[i] + w.After[i] - w.extent(i)
+		room := n + w.Before[i] + w.After[i] - w.kernelExtent(i)
 		if room < 0 {
-			c.Fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.extent(i))
+			c.Fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.kernelExtent(i))
 		}
 		w.Out[i] = room/w.Strides[i] + 1
 		// A window that is not all inside must at least begin there.
@@ -119,8 +119,8 @@ func slide(c *op.Call, w *Window, space []int, up bool) {
 	}
 }
 
-// share divides padding between both sides; what is left over goes after (upper) or before.
-func (w *Window) share(i, total int, upper bool) {
+// dividePadding divides padding between both sides; what is left over goes after (upper) or before.
+func (w *Window) dividePadding(i, total int, upper bool) {
 	w.Before[i] = total / 2
 	if !upper {
 		w.Before[i] = total - total/2
@@ -162,15 +162,15 @@ type Window3 struct {
 	kernel, strides, dilations, before, after, out, in [3]int
 }
 
-func (w *Window) over3(space []int) Window3 {
+func (w *Window) toWindow3(space []int) Window3 {
 	return Window3{
 		kernel: space3(w.Kernel, 1), strides: space3(w.Strides, 1), dilations: space3(w.Dilations, 1),
 		before: space3(w.Before, 0), after: space3(w.After, 0), out: space3(w.Out, 1), in: space3(space, 1),
 	}
 }
 
-// pointwise says whether every output is of the input at its own place, so that space may as well be one row.
-func (w *Window) pointwise() bool {
+// isPointwise says whether every output is of the input at its own place, so that space may as well be one row.
+func (w *Window) isPointwise() bool {
 	for i := range w.Kernel {
 		if w.Kernel[i] != 1 || w.Strides[i] != 1 || w.Before[i] != 0 || w.After[i] != 0 {
 			return false
@@ -179,8 +179,8 @@ func (w *Window) pointwise() bool {
 	return true
 }
 
-// reach is the range of outputs, of n, whose tap k lies inside of m inputs, and the input of output 0.
-func (w *Window3) reach(i, k, n, m int) (from, to, first int) {
+// outputRange is the range of outputs, of n, whose tap k lies inside of m inputs, and the input of output 0.
+func (w *Window3) outputRange(i, k, n, m int) (from, to, first int) {
 	first = k*w.dilations[i] - w.before[i]
 	s := w.strides[i]
 	if first < 0 {

@@ -95,17 +95,17 @@ func (c *Camera) Back(t testing.TB) {
 				return
 			}
 			c.connected.Add(1)
-			if c.keep(connection) {
+			if c.addConnection(connection) {
 				c.group.Go(func() { // ended by Away
-					_ = c.serve(connection) // the client may leave at any time
-					c.end(connection)
+					_ = c.serveConnection(connection) // the client may leave at any time
+					c.closeConnection(connection)
 				})
 			}
 		}
 	})
 }
 
-func (c *Camera) keep(connection net.Conn) bool {
+func (c *Camera) addConnection(connection net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listener == nil {
@@ -116,14 +116,14 @@ func (c *Camera) keep(connection net.Conn) bool {
 	return true
 }
 
-func (c *Camera) end(connection net.Conn) {
+func (c *Camera) closeConnection(connection net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.connections, connection)
 	_ = connection.Close() // nobody reads any more
 }
 
-func (c *Camera) serve(connection net.Conn) error {
+func (c *Camera) serveConnection(connection net.Conn) error {
 	in := textproto.NewReader(bufio.NewReader(connection))
 	for {
 		request, err := in.ReadLine()
@@ -156,7 +156,7 @@ func (c *Camera) serve(connection net.Conn) error {
 			return err
 		}
 		if method == "PLAY" {
-			return c.play(connection, in)
+			return c.sendPackets(connection, in)
 		}
 	}
 }
@@ -166,24 +166,24 @@ func (c *Camera) Description() string {
 	var sets []string
 	for _, n := range media.NALUnits(c.Units[0].Data) {
 		if n.Type == media.NALSequence || n.Type == media.NALPicture {
-			sets = append(sets, base64.StdEncoding.EncodeToString(payload(n)))
+			sets = append(sets, base64.StdEncoding.EncodeToString(nalPayload(n)))
 		}
 	}
 	track := "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;sprop-parameter-sets=" + strings.Join(sets, ",") + "\r\na=control:track\r\n"
 	return "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=test\r\nt=0 0\r\n" + strings.Repeat(track, max(c.Tracks, 1))
 }
 
-// payload is a NAL unit without its start code.
-func payload(n media.NAL) []byte { return n.Data[bytes.IndexByte(n.Data, 1)+1:] }
+// nalPayload is a NAL unit without its start code.
+func nalPayload(n media.NAL) []byte { return n.Data[bytes.IndexByte(n.Data, 1)+1:] }
 
-func (c *Camera) stamp(i int) uint32 {
+func (c *Camera) rtpTimestamp(i int) uint32 {
 	if c.Stamp != nil {
 		return c.Stamp(i)
 	}
 	return uint32(i) * 90000 / Rate
 }
 
-func (c *Camera) play(connection net.Conn, in *textproto.Reader) error {
+func (c *Camera) sendPackets(connection net.Conn, in *textproto.Reader) error {
 	sequence := uint16(0)
 	for i := c.First; c.Loop || i < len(c.Units); i++ {
 		units := media.NALUnits(c.Units[i%len(c.Units)].Data)
@@ -193,9 +193,9 @@ func (c *Camera) play(connection net.Conn, in *textproto.Reader) error {
 				packet[1] |= 0x80 // the frame's end
 			}
 			binary.BigEndian.PutUint16(packet[2:], sequence)
-			packet = binary.BigEndian.AppendUint32(packet, c.stamp(i-c.First))
+			packet = binary.BigEndian.AppendUint32(packet, c.rtpTimestamp(i-c.First))
 			packet = binary.BigEndian.AppendUint32(packet, 1)
-			packet = append(packet, payload(n)...)
+			packet = append(packet, nalPayload(n)...)
 			sequence++
 			head := binary.BigEndian.AppendUint16([]byte{'$', 0}, uint16(len(packet)))
 			if _, err := connection.Write(append(head, packet...)); err != nil {

@@ -11,9 +11,9 @@ func Grey(width, height, references, frames int) []media.Unit {
 	for i := range units {
 		var data []byte
 		if i == 0 {
-			data = append(sets(width/16, height/16, references), intra(width/16, height/16)...)
+			data = append(parameterSets(width/16, height/16, references), intraFrame(width/16, height/16)...)
 		} else {
-			data = skipped(width/16*(height/16), i)
+			data = skippedFrame(width/16*(height/16), i)
 		}
 		units[i] = media.Unit{Data: data, Order: i}
 	}
@@ -46,8 +46,8 @@ func (b *bits) ue(values ...int) {
 	}
 }
 
-// nal is the unit behind its start code, with what keeps others out of it.
-func (b *bits) nal(kind byte) []byte {
+// nalUnit is the unit behind its start code, with what keeps others out of it.
+func (b *bits) nalUnit(kind byte) []byte {
 	b.u(1, 1)
 	out, zeros := []byte{0, 0, 0, 1, kind}, 0
 	for _, c := range b.data {
@@ -63,8 +63,8 @@ func (b *bits) nal(kind byte) []byte {
 	return out
 }
 
-// sets are the parameter sets.
-func sets(columns, rows, references int) []byte {
+// parameterSets are the parameter sets.
+func parameterSets(columns, rows, references int) []byte {
 	var s, p bits
 	s.u(24, 66<<16|62) // profile and level
 	s.ue(0, 0, 2, references)
@@ -77,11 +77,11 @@ func sets(columns, rows, references int) []byte {
 	p.u(3, 0)
 	p.ue(0, 0, 0)
 	p.u(3, 0b100)
-	return append(s.nal(0x67), p.nal(0x68)...)
+	return append(s.nalUnit(0x67), p.nalUnit(0x68)...)
 }
 
-// intra is a key frame, in slices that each fit into a packet.
-func intra(columns, rows int) (data []byte) {
+// intraFrame is a key frame, in slices that each fit into a packet.
+func intraFrame(columns, rows int) (data []byte) {
 	const most = 1 << 15
 	each := max(1, most/columns)
 	for row := 0; row < rows; row += each {
@@ -94,17 +94,17 @@ func intra(columns, rows int) (data []byte) {
 		for range min(each, rows-row) * columns {
 			s.u(8, 0b00100111) // predicted by the mean, nothing added
 		}
-		data = append(data, s.nal(0x65)...)
+		data = append(data, s.nalUnit(0x65)...)
 	}
 	return data
 }
 
-// skipped is a frame that is the one before.
-func skipped(macroblocks, number int) []byte {
+// skippedFrame is a frame that is the one before.
+func skippedFrame(macroblocks, number int) []byte {
 	var s bits
 	s.ue(0, 5, 0)
 	s.u(4, number%16)
 	s.u(3, 0)
 	s.ue(0, 1, macroblocks)
-	return s.nal(0x61)
+	return s.nalUnit(0x61)
 }

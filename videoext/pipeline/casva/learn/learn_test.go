@@ -21,7 +21,7 @@ func easy() *Table {
 	for i := range 12 {
 		right := i / 2 % 2
 		one := Interval{Content: []float64{float64(right), 0.5, 0.5}}
-		for _, c := range t.choices() {
+		for _, c := range t.allChoices() {
 			trial := Trial{Cost: 2e4 * float64(1+c[1]), Accuracy: 0.1, Sure: 0.5}
 			if c[0] == right {
 				trial.Accuracy = 0.5 + 0.25*float64(c[1])
@@ -100,7 +100,7 @@ func TestHeldOut(t *testing.T) {
 		learnt, accuracy, cost := Judge(table, p, p.Choose, share)
 		drawn, _, _ := Judge(table, p, chance, share)
 		fixed := math.Inf(-1)
-		for _, choice := range table.choices() {
+		for _, choice := range table.allChoices() {
 			reward, _, _ := Judge(table, p, func([]float64) []int { return choice }, share)
 			fixed = max(fixed, reward)
 		}
@@ -115,7 +115,7 @@ func TestHeldOut(t *testing.T) {
 func (l *trainer) loss(m *moment, entropy float64) float64 {
 	out, _ := l.policy.Forward(m.state)
 	chances := l.policy.Chances(out)
-	ratio, _ := l.ratio(m, chances)
+	ratio, _ := l.probabilityRatio(m, chances)
 	gain := min(ratio*m.advantage, min(max(ratio, 1-l.o.Clip), 1+l.o.Clip)*m.advantage)
 	if m.advantage < 0 {
 		gain = max(gain, l.o.Lower*m.advantage)
@@ -147,7 +147,7 @@ func TestSlope(t *testing.T) {
 			}
 			m.chance += older
 			gradient := make([]float64, len(l.policy.Params))
-			l.slope(m, 0.03, 2, gradient)
+			l.addLossGradient(m, 0.03, 2, gradient)
 			for i := range l.policy.Params {
 				const step = 1e-6
 				was := l.policy.Params[i]
@@ -168,7 +168,7 @@ func TestSlope(t *testing.T) {
 func TestEstimate(t *testing.T) {
 	l := &trainer{o: Options{Discount: 0.5, Trace: 1}}
 	moments := []moment{{reward: 1, value: 0.3}, {reward: 2, value: -1}, {reward: 4, value: 7}}
-	l.estimate(moments, 8)
+	l.estimateAdvantages(moments, 8)
 	for i, want := range []float64{1 + 1 + 1 + 1, 2 + 2 + 2, 4 + 4} {
 		if m := moments[i]; math.Abs(m.target-want) > 1e-12 || math.Abs(m.advantage+m.value-want) > 1e-12 {
 			t.Errorf("moment %d: %+v, want %v to come", i, m, want)
@@ -212,9 +212,9 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	for interval, one := range table.Intervals {
-		for _, choice := range table.choices() {
-			accuracy, cost, _, err := lab.Try(interval, table.config(choice))
-			if got := one.Trials[table.at(choice)]; err != nil || got != (Trial{cost, accuracy, 0.25}) {
+		for _, choice := range table.allChoices() {
+			accuracy, cost, _, err := lab.Try(interval, table.choiceConfig(choice))
+			if got := one.Trials[table.choiceIndex(choice)]; err != nil || got != (Trial{cost, accuracy, 0.25}) {
 				t.Errorf("interval %d, %v: %+v, want accuracy %v for %v", interval, choice, got, accuracy, cost)
 			}
 		}

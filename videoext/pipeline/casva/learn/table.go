@@ -31,16 +31,16 @@ type Interval struct {
 // Trial is what a configuration takes and gives.
 type Trial struct{ Cost, Accuracy, Sure float64 }
 
-// at is the place of a choice in Trials.
-func (t *Table) at(choice []int) (i int) {
+// choiceIndex is the place of a choice in Trials.
+func (t *Table) choiceIndex(choice []int) (i int) {
 	for knob, place := range choice {
 		i = i*len(t.Ladders[knob]) + place
 	}
 	return i
 }
 
-// choices are all, in the order of Trials.
-func (t *Table) choices() [][]int {
+// allChoices are all, in the order of Trials.
+func (t *Table) allChoices() [][]int {
 	all := [][]int{{}}
 	for _, l := range t.Ladders {
 		var more [][]int
@@ -64,8 +64,8 @@ func Record(lab *pipeline.Lab, ladders [][]int, say func(interval, of int)) (*Ta
 			return nil, err
 		}
 		one := Interval{Content: content}
-		for _, choice := range t.choices() {
-			accuracy, cost, r, err := lab.Try(interval, t.config(choice))
+		for _, choice := range t.allChoices() {
+			accuracy, cost, r, err := lab.Try(interval, t.choiceConfig(choice))
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ func Record(lab *pipeline.Lab, ladders [][]int, say func(interval, of int)) (*Ta
 	return t, nil
 }
 
-func (t *Table) config(choice []int) oneadapt.Config {
+func (t *Table) choiceConfig(choice []int) oneadapt.Config {
 	c := make(oneadapt.Config, len(choice))
 	for i, place := range choice {
 		c[i] = t.Ladders[i][place]
@@ -86,9 +86,9 @@ func (t *Table) config(choice []int) oneadapt.Config {
 
 // Profile is what each configuration takes and gives in the mean.
 func (t *Table) Profile() (all []pipeline.Tried) {
-	dearest, n := t.dearest(), float64(len(t.Intervals))
-	for i, choice := range t.choices() {
-		one := pipeline.Tried{Config: t.config(choice)}
+	dearest, n := t.dearestCost(), float64(len(t.Intervals))
+	for i, choice := range t.allChoices() {
+		one := pipeline.Tried{Config: t.choiceConfig(choice)}
 		for _, interval := range t.Intervals {
 			one.Accuracy += interval.Trials[i].Accuracy / n
 			one.Cost += interval.Trials[i].Cost / dearest / n
@@ -115,11 +115,11 @@ func (t *Table) Write(to io.Writer) error {
 		return err
 	}
 	for _, one := range t.Intervals {
-		if err := out.Write(numbers("interval", one.Content...)); err != nil {
+		if err := out.Write(formatNumbers("interval", one.Content...)); err != nil {
 			return err
 		}
 		for _, trial := range one.Trials {
-			if err := out.Write(numbers("trial", trial.Cost, trial.Accuracy, trial.Sure)); err != nil {
+			if err := out.Write(formatNumbers("trial", trial.Cost, trial.Accuracy, trial.Sure)); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (t *Table) Write(to io.Writer) error {
 	return out.Error()
 }
 
-func numbers(kind string, values ...float64) []string {
+func formatNumbers(kind string, values ...float64) []string {
 	line := []string{kind}
 	for _, v := range values {
 		line = append(line, strconv.FormatFloat(v, 'g', 5, 64))
@@ -146,15 +146,15 @@ func Read(from io.Reader) (*Table, error) {
 	}
 	t := &Table{}
 	for i, line := range lines {
-		if err := t.line(line); err != nil {
+		if err := t.parseLine(line); err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	return t, t.check()
 }
 
-// line takes in one.
-func (t *Table) line(line []string) error {
+// parseLine takes in one.
+func (t *Table) parseLine(line []string) error {
 	if line[0] == "ladders" {
 		for _, text := range line[1:] {
 			var ladder []int
@@ -191,7 +191,7 @@ func (t *Table) line(line []string) error {
 
 // check says whether every interval has all trials.
 func (t *Table) check() error {
-	want := len(t.choices())
+	want := len(t.allChoices())
 	if len(t.Ladders) == 0 || len(t.Intervals) == 0 {
 		return fmt.Errorf("a table of %d knobs and %d intervals", len(t.Ladders), len(t.Intervals))
 	}

@@ -55,12 +55,12 @@ func Train(t *Table, o Options, say func(update int, reward float64)) *casva.Pol
 	l.actors, l.values = newAdam(p.Params), newAdam(l.critic.Params)
 	for update := range o.Updates {
 		left := 1 - float64(update)/float64(o.Updates)
-		moments, reward := l.collect(t)
-		normalise(moments)
+		moments, reward := l.collectMoments(t)
+		normaliseAdvantages(moments)
 		for range o.Epochs {
 			r.Shuffle(len(moments), func(i, j int) { moments[i], moments[j] = moments[j], moments[i] })
 			for part := 0; part < len(moments); part += batch {
-				l.learn(moments[part:min(part+batch, len(moments))], left)
+				l.updateNetworks(moments[part:min(part+batch, len(moments))], left)
 			}
 		}
 		say(update, reward)
@@ -73,26 +73,26 @@ const (
 	rarest = 1e-12 // chance of which the logarithm is taken
 )
 
-// collect sends streams by the policy as it is, from anywhere in the table, over links that change.
-func (l *trainer) collect(t *Table) (all []moment, reward float64) {
+// collectMoments sends streams by the policy as it is, from anywhere in the table, over links that change.
+func (l *trainer) collectMoments(t *Table) (all []moment, reward float64) {
 	for range l.o.Streams {
-		s := Begin(t, l.r.IntN(len(t.Intervals)), t.anyShare(l.r), wander(t, l.r))
+		s := Begin(t, l.r.IntN(len(t.Intervals)), t.anyShare(l.r), newWanderingRate(t, l.r))
 		var moments []moment
 		for range l.o.Length {
-			m := l.choose(s.State())
+			m := l.drawChoice(s.State())
 			m.reward, _ = s.Send(l.policy, m.choice)
 			reward += m.reward
 			moments = append(moments, m)
 		}
 		last, _ := l.critic.Forward(s.State())
-		l.estimate(moments, last[0])
+		l.estimateAdvantages(moments, last[0])
 		all = append(all, moments...)
 	}
 	return all, reward / float64(len(all))
 }
 
-// choose draws a choice.
-func (l *trainer) choose(state []float64) moment {
+// drawChoice draws a choice.
+func (l *trainer) drawChoice(state []float64) moment {
 	out, _ := l.policy.Forward(state)
 	value, _ := l.critic.Forward(state)
 	m := moment{state: state, value: value[0]}
@@ -106,8 +106,8 @@ func (l *trainer) choose(state []float64) moment {
 	return m
 }
 
-// estimate tells advantages from the end on. Value is what is to come after the last moment.
-func (l *trainer) estimate(moments []moment, value float64) {
+// estimateAdvantages tells advantages from the end on. Value is what is to come after the last moment.
+func (l *trainer) estimateAdvantages(moments []moment, value float64) {
 	advantage := 0.0
 	for i := len(moments) - 1; i >= 0; i-- {
 		m := &moments[i]
@@ -116,8 +116,8 @@ func (l *trainer) estimate(moments []moment, value float64) {
 	}
 }
 
-// normalise brings advantages to a mean of 0 and a deviation of 1.
-func normalise(moments []moment) {
+// normaliseAdvantages brings advantages to a mean of 0 and a deviation of 1.
+func normaliseAdvantages(moments []moment) {
 	sum, squares, n := 0.0, 0.0, float64(len(moments))
 	for i := range moments {
 		sum, squares = sum+moments[i].advantage, squares+moments[i].advantage*moments[i].advantage
@@ -129,12 +129,12 @@ func normalise(moments []moment) {
 	}
 }
 
-// learn makes one step of both networks. Left is the part of the training that is to come.
-func (l *trainer) learn(moments []moment, left float64) {
+// updateNetworks makes one step of both networks. Left is the part of the training that is to come.
+func (l *trainer) updateNetworks(moments []moment, left float64) {
 	policy, critic := make([]float64, len(l.policy.Params)), make([]float64, len(l.critic.Params))
 	for i := range moments {
 		m := &moments[i]
-		l.slope(m, left*l.o.Entropy, 1/float64(len(moments)), policy)
+		l.addLossGradient(m, left*l.o.Entropy, 1/float64(len(moments)), policy)
 		value, units := l.critic.Forward(m.state)
 		l.critic.Backward(m.state, units, []float64{(value[0] - m.target) / float64(len(moments))}, critic)
 	}
@@ -142,11 +142,11 @@ func (l *trainer) learn(moments []moment, left float64) {
 	l.values.step(l.critic.Params, critic, left*l.o.Rate)
 }
 
-// slope adds to gradient that of a moment's loss, times a weight.
-func (l *trainer) slope(m *moment, entropy, weight float64, gradient []float64) {
+// addLossGradient adds to gradient that of a moment's loss, times a weight.
+func (l *trainer) addLossGradient(m *moment, entropy, weight float64, gradient []float64) {
 	out, units := l.policy.Forward(m.state)
 	chances := l.policy.Chances(out)
-	ratio, moves := l.ratio(m, chances)
+	ratio, moves := l.probabilityRatio(m, chances)
 	slopes := make([]float64, 0, len(out))
 	for knob, c := range chances {
 		h := 0.0
@@ -168,8 +168,8 @@ func (l *trainer) slope(m *moment, entropy, weight float64, gradient []float64) 
 	l.policy.Backward(m.state, units, slopes, gradient)
 }
 
-// ratio is how much likelier a choice is than when it was made, and whether that still counts: not once it is clipped.
-func (l *trainer) ratio(m *moment, chances [][]float64) (ratio float64, moves bool) {
+// probabilityRatio is how much likelier a choice is than when it was made, and whether that still counts: not once it is clipped.
+func (l *trainer) probabilityRatio(m *moment, chances [][]float64) (ratio float64, moves bool) {
 	likely := 0.0
 	for knob, place := range m.choice {
 		likely += math.Log(max(chances[knob][place], rarest))

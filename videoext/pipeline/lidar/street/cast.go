@@ -9,8 +9,8 @@ type prism struct {
 	car       int // whose it is; -1: none's
 }
 
-// cast finds how far along the ground each ray goes until it hits something, and what: -1 is the ground.
-func cast(things []prism) (ranges *[columns][beams]float64, hits *[columns][beams]int) {
+// castRays finds how far along the ground each ray goes until it hits something, and what: -1 is the ground.
+func castRays(things []prism) (ranges *[columns][beams]float64, hits *[columns][beams]int) {
 	ranges, hits = new([columns][beams]float64), new([columns][beams]int)
 	for column := range columns {
 		for beam := range beams {
@@ -21,13 +21,13 @@ func cast(things []prism) (ranges *[columns][beams]float64, hits *[columns][beam
 		}
 	}
 	for i := range things {
-		things[i].cast(i, ranges, hits)
+		things[i].occludeRays(i, ranges, hits)
 	}
 	return ranges, hits
 }
 
-// cast puts the prism in front of what is farther.
-func (p *prism) cast(number int, ranges *[columns][beams]float64, hits *[columns][beams]int) {
+// occludeRays puts the prism in front of what is farther.
+func (p *prism) occludeRays(number int, ranges *[columns][beams]float64, hits *[columns][beams]int) {
 	radius, away := math.Hypot(p.Length, p.Width)/2, math.Hypot(p.X, p.Y)
 	if away-radius > reach {
 		return
@@ -39,20 +39,20 @@ func (p *prism) cast(number int, ranges *[columns][beams]float64, hits *[columns
 	middle := int(math.Round(math.Atan2(p.Y, p.X) / betweenRays))
 	for n := middle - spread; n < min(middle+spread+1, middle-spread+columns); n++ {
 		column := (n + columns) % columns
-		in, out, ok := p.cross(float64(column) * betweenRays)
+		in, out, ok := p.crossingInterval(float64(column) * betweenRays)
 		if !ok {
 			continue
 		}
 		for beam := range beams {
-			if d, ok := p.meet(in, out, rise[beam]); ok && d < ranges[column][beam] {
+			if d, ok := p.rayHit(in, out, rise[beam]); ok && d < ranges[column][beam] {
 				ranges[column][beam], hits[column][beam] = d, number
 			}
 		}
 	}
 }
 
-// cross is where a ray at an angle goes into the prism and out of it, as seen from above.
-func (p *prism) cross(angle float64) (in, out float64, ok bool) {
+// crossingInterval is where a ray at an angle goes into the prism and out of it, as seen from above.
+func (p *prism) crossingInterval(angle float64) (in, out float64, ok bool) {
 	sin, cos := math.Sincos(p.Yaw)
 	x, y := p.X*cos+p.Y*sin, -p.X*sin+p.Y*cos // of the middle, along the prism's sides
 	dy, dx := math.Sincos(angle - p.Yaw)
@@ -70,8 +70,8 @@ func (p *prism) cross(angle float64) (in, out float64, ok bool) {
 	return in, out, in < out
 }
 
-// meet is where a ray that is above the prism's rectangle from in to out hits it.
-func (p *prism) meet(in, out, rise float64) (float64, bool) {
+// rayHit is where a ray that is above the prism's rectangle from in to out hits it.
+func (p *prism) rayHit(in, out, rise float64) (float64, bool) {
 	switch height := mountedAt + in*rise; {
 	case height > p.high: // perhaps its top
 		in = (p.high - mountedAt) / rise

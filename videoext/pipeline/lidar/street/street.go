@@ -50,8 +50,8 @@ func New(seed uint64) *Street {
 	return &Street{seed: seed, speed: 6 * r.Float64(), phase: 2 * math.Pi * r.Float64()}
 }
 
-// travelled is how far the sensor's car has come: it goes slower and faster in turn.
-func (s *Street) travelled(at time.Duration) float64 {
+// travelledDistance is how far the sensor's car has come: it goes slower and faster in turn.
+func (s *Street) travelledDistance(at time.Duration) float64 {
 	const turn, part = 0.4, 0.7
 	t := at.Seconds()
 	return s.speed * (t + part/turn*(math.Sin(turn*t+s.phase)-math.Sin(s.phase)))
@@ -59,8 +59,8 @@ func (s *Street) travelled(at time.Duration) float64 {
 
 // Sweep is what the sensor sees at a time.
 func (s *Street) Sweep(at time.Duration) Sweep {
-	things, cars := s.things(at)
-	ranges, hits := cast(things)
+	things, cars := s.thingsInReach(at)
+	ranges, hits := castRays(things)
 	r := rand.New(rand.NewPCG(s.seed, uint64(at)+1))
 	out := Sweep{Cars: cars}
 	for column := range columns {

@@ -18,8 +18,8 @@ func (p *prism) inside(x, y, z float64) bool {
 // TestCast: rays hit what one that goes on by a centimetre at a time is first in.
 func TestCast(t *testing.T) {
 	const step = 0.01
-	things, _ := New(7).things(3 * time.Second)
-	ranges, hits := cast(things)
+	things, _ := New(7).thingsInReach(3 * time.Second)
+	ranges, hits := castRays(things)
 	r, met := rand.New(rand.NewPCG(1, 1)), 0
 	for range 600 {
 		column, beam := r.IntN(columns), r.IntN(beams)
@@ -86,7 +86,7 @@ func TestSweep(t *testing.T) {
 // TestApart: cars do not stand in each other.
 func TestApart(t *testing.T) {
 	for seed := range uint64(6) {
-		_, cars := New(seed).things(5 * time.Second)
+		_, cars := New(seed).thingsInReach(5 * time.Second)
 		for i, a := range cars {
 			for _, b := range cars[:i] {
 				if math.Hypot(a.X-b.X, a.Y-b.Y) < 2 {
