@@ -91,7 +91,7 @@ func TestTokensAreChecked(t *testing.T) {
 		}
 	}
 	_, err := c.NewJob(engine.Job{Model: "demo", Work: &engine.Tokens{IDs: ids(5, 1), Ask: engine.Ask{Bias: []engine.TokenBias{{ID: 7, Bias: float32(math.NaN())}}}}}, time.Now(), nil, 0)
-	refused(t, err, engine.CodeBadTokens, "bias of token 7 is no number")
+	refused(t, err, engine.CodeBadTokens, "bias of token 7 is not a number")
 }
 
 // refused holds that err is an engine's error that says so.

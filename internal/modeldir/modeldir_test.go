@@ -71,7 +71,7 @@ func TestCached(t *testing.T) {
 		{"org/name@v1", "v2", "give one of the two"},
 		{"org/name@v2", "", "prefillonly model download org/name@v2"},
 		{"org/other", "", "prefillonly model download org/other"},
-		{home, "v1", "no name of the Hugging Face hub"},
+		{home, "v1", "only models of the Hugging Face hub have revisions"},
 	} {
 		dir, name, err := Find(c.path, c.revision, Cached)
 		if c.want == "" && (err != nil || dir != filepath.Join(repo, "snapshots", commit) || name != "org/name") {
