@@ -87,7 +87,7 @@ func TestWithoutPackageIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script := exec.Command(tree + "/tools/cuda.sh")
+	script := exec.Command(tree + "/tools/build/cuda.sh")
 	out, _ := script.CombinedOutput()
 	if script.ProcessState.ExitCode() != noWheels || !strings.Contains(string(out), "cannot be fetched") {
 		t.Errorf("%v, want exit status %d\n%s", script.ProcessState, noWheels, out)
