@@ -320,7 +320,7 @@ func CheckMap(dst Tensor, p *Program, operands []Tensor) error {
 		return fmt.Errorf("map: %w", err)
 	}
 	if p == nil {
-		return errors.New("map: there is no program")
+		return errors.New("map: got no program, want one")
 	}
 	if p.Operands != len(operands) {
 		return fmt.Errorf("map: got %d operands, want %d", len(operands), p.Operands)

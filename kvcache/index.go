@@ -76,7 +76,7 @@ type Index struct {
 	free      []Page // stack; its top is used next
 	byHash    table  // resident pages that hold whole blocks
 	families  families
-	room      []Page // see leading
+	room      []Page // see leadingPages
 	segments  segments
 	ghosts    ghosts
 	strangers strangers

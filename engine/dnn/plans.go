@@ -19,7 +19,7 @@ type compiled struct {
 	*plan.Plan
 	key   string
 	keys  []string         // of its weights
-	users int              // of plans.get, which have not released it; guarded by plans.mu
+	users int              // of plans.getPlan, which have not released it; guarded by plans.mu
 	runs  [areas]*plan.Run // nil where it was not run since the weights came
 	held  []kernels.Held   // its weights; nil before
 	own   []kernels.Held   // of these, those that are no other plan's

@@ -28,14 +28,14 @@ func batchRoutes() []route {
 	refused := []int{400, 404, 408, 413, 500, 503}
 	form := openapi.Schema{"type": "object", "required": []string{"input_file_id", "endpoint", "completion_window"}}
 	return []route{
-		toldRoute(http.MethodPost, tell("Keeps a file, which comes as multipart/form-data", refused, jsonObject()).At("/v1/files")),
-		toldRoute(http.MethodGet, tell("The files", refused, jsonObject()).At("/v1/files").With("after", "limit", "order", "purpose")),
-		toldRoute(http.MethodGet, tell("How a file is", refused, jsonObject()).At("/v1/files/{file_id}")),
-		toldRoute(http.MethodDelete, tell("Deletes a file", refused, jsonObject()).At("/v1/files/{file_id}")),
-		toldRoute(http.MethodGet, tell("What is in a file", refused, bytesOf("application/octet-stream")).At("/v1/files/{file_id}/content")),
-		toldRoute(http.MethodPost, tell("Makes a batch of a file", refused, jsonObject(), form).At("/v1/batches")),
-		toldRoute(http.MethodGet, tell("The batches", refused, jsonObject()).At("/v1/batches").With("after", "limit")),
-		toldRoute(http.MethodGet, tell("How a batch is", refused, jsonObject()).At("/v1/batches/{batch_id}")),
-		toldRoute(http.MethodPost, tell("Ends a batch", refused, jsonObject()).At("/v1/batches/{batch_id}/cancel")),
+		toldRoute(http.MethodPost, describeOperation("Keeps a file, which comes as multipart/form-data", refused, jsonObject()).At("/v1/files")),
+		toldRoute(http.MethodGet, describeOperation("The files", refused, jsonObject()).At("/v1/files").With("after", "limit", "order", "purpose")),
+		toldRoute(http.MethodGet, describeOperation("How a file is", refused, jsonObject()).At("/v1/files/{file_id}")),
+		toldRoute(http.MethodDelete, describeOperation("Deletes a file", refused, jsonObject()).At("/v1/files/{file_id}")),
+		toldRoute(http.MethodGet, describeOperation("What is in a file", refused, bytesOf("application/octet-stream")).At("/v1/files/{file_id}/content")),
+		toldRoute(http.MethodPost, describeOperation("Makes a batch of a file", refused, jsonObject(), form).At("/v1/batches")),
+		toldRoute(http.MethodGet, describeOperation("The batches", refused, jsonObject()).At("/v1/batches").With("after", "limit")),
+		toldRoute(http.MethodGet, describeOperation("How a batch is", refused, jsonObject()).At("/v1/batches/{batch_id}")),
+		toldRoute(http.MethodPost, describeOperation("Ends a batch", refused, jsonObject()).At("/v1/batches/{batch_id}/cancel")),
 	}
 }

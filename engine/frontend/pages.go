@@ -21,17 +21,17 @@ var videoFiles, _ = fs.Sub(embedded, "videopage") // it fails for no directory t
 // pageRoutes are the paths of the pages of a server of some version, whose figures read tells.
 func pageRoutes(read func() board.Reading, version string) []route {
 	b := &boardReader{read: read, version: version}
-	home := tell("The page of the server, by a redirect", ofAny, nil)
+	home := describeOperation("The page of the server, by a redirect", ofAny, nil)
 	home.Status = http.StatusFound
-	html := func(about string) operation { return tell(about, ofAny, textsOf("text/html")) }
+	html := func(about string) operation { return describeOperation(about, ofAny, textsOf("text/html")) }
 	file := func() map[string]openapi.Schema { return textsOf("text/javascript", "text/css") }
 	return []route{
 		getRoute("/", goHome, home),
 		getRoute("/ui", b.answerPage, html("The page of the server")),
 		getRoute("/ui/now", b.answerNow, html("The part of it that changes")),
-		getRoute("/ui/{file}", boardFile, tell("A file of that page", ofModels, file())),
+		getRoute("/ui/{file}", boardFile, describeOperation("A file of that page", ofModels, file())),
 		getRoute("/video", videoPage, html("The page of video streams")),
-		getRoute("/video/{file}", videoPage, tell("A file of that page", ofModels, file())),
+		getRoute("/video/{file}", videoPage, describeOperation("A file of that page", ofModels, file())),
 	}
 }
 

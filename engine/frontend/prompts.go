@@ -39,26 +39,26 @@ func newPromptEndpoints(cfg completion.Config, version string, models *registry.
 
 // routes are the paths of the endpoints.
 func (e *promptEndpoints) routes() []route {
-	tokenize := tell("The tokens of a text or a conversation, in vLLM's form; of texts in TEI's", ofRuns,
+	tokenize := describeOperation("The tokens of a text or a conversation, in vLLM's form; of texts in TEI's", ofRuns,
 		inJSON(fields.AnyOf(fields.Answer(reflect.TypeFor[completions.Tokenized]()), pooling.TokensAnswer)), completions.TokenizeBody, pooling.TextsBody)
 	tokenize.Forms = []pooling.Dialect{pooling.OpenAI, pooling.TEI}
 	info := []int{400, 404, 500, 503}
 	routes := []route{
-		postRoute("/v1/completions", e.answerCompletion, tell("Tokens that follow prompts", ofRuns, answerOf[completions.Completion](), completions.CompletionBody).Streamed("a completion")),
-		postRoute("/v1/completions/render", e.renderCompletions, tell("The tokens of prompts; nothing is run", ofRuns, answerOf[[]completions.Rendered](), completions.CompletionBody)),
-		postRoute("/v1/chat/completions", e.answerChat, tell("The next message of a conversation", ofRuns, answerOf[completions.Chat](), completions.ChatBody).Streamed("a chat.completion.chunk")),
-		postRoute("/v1/chat/completions/render", e.renderChat, tell("The tokens of a conversation; nothing is run", ofRuns, answerOf[completions.Rendered](), completions.ChatBody)),
-		postRoute("/v1/decisions", e.answerDecision(decisions.Decode), tell("How likely each of a few answers is, of questions about one input", ofRuns, jsonObject(), decisions.Body)),
-		postRoute("/v1/systemone", e.answerDecision(decisions.DecodeSystemOne), tell("The same in System One's form", ofRuns, jsonObject(), decisions.SystemOneBody)),
+		postRoute("/v1/completions", e.answerCompletion, describeOperation("Tokens that follow prompts", ofRuns, answerOf[completions.Completion](), completions.CompletionBody).Streamed("a completion")),
+		postRoute("/v1/completions/render", e.renderCompletions, describeOperation("The tokens of prompts; nothing is run", ofRuns, answerOf[[]completions.Rendered](), completions.CompletionBody)),
+		postRoute("/v1/chat/completions", e.answerChat, describeOperation("The next message of a conversation", ofRuns, answerOf[completions.Chat](), completions.ChatBody).Streamed("a chat.completion.chunk")),
+		postRoute("/v1/chat/completions/render", e.renderChat, describeOperation("The tokens of a conversation; nothing is run", ofRuns, answerOf[completions.Rendered](), completions.ChatBody)),
+		postRoute("/v1/decisions", e.answerDecision(decisions.Decode), describeOperation("How likely each of a few answers is, of questions about one input", ofRuns, jsonObject(), decisions.Body)),
+		postRoute("/v1/systemone", e.answerDecision(decisions.DecodeSystemOne), describeOperation("The same in System One's form", ofRuns, jsonObject(), decisions.SystemOneBody)),
 		postRoute("/tokenize", e.tokenize, tokenize),
-		postRoute("/detokenize", e.detokenize, tell("The text of tokens, in vLLM's form", ofRuns, answerOf[completions.Detokenized](), completions.DetokenizeBody)),
-		postRoute("/decode", e.decodeIDs, tell("The texts of tokens, in TEI's form", ofRuns, answerOf[[]string](), pooling.IDsBody)),
-		postRoute("/embed_sparse", e.embedSparse, tell("TEI's error of a model without sparse vectors, as none is served that has them", ofRuns, inJSON(openapi.Schema{}), pooling.TextsBody)),
-		getRoute("/info", e.info, tell("What a model is for, in TEI's form", info, answerOf[teiInfo]()).With("model")),
-		getRoute("/tokenizer_info", e.tokenizerInfo, tell("The configuration of a model's tokenizer, in vLLM's form", info, jsonObject()).With("model")),
+		postRoute("/detokenize", e.detokenize, describeOperation("The text of tokens, in vLLM's form", ofRuns, answerOf[completions.Detokenized](), completions.DetokenizeBody)),
+		postRoute("/decode", e.decodeIDs, describeOperation("The texts of tokens, in TEI's form", ofRuns, answerOf[[]string](), pooling.IDsBody)),
+		postRoute("/embed_sparse", e.embedSparse, describeOperation("TEI's error of a model without sparse vectors, as none is served that has them", ofRuns, inJSON(openapi.Schema{}), pooling.TextsBody)),
+		getRoute("/info", e.info, describeOperation("What a model is for, in TEI's form", info, answerOf[teiInfo]()).With("model")),
+		getRoute("/tokenizer_info", e.tokenizerInfo, describeOperation("The configuration of a model's tokenizer, in vLLM's form", info, jsonObject()).With("model")),
 	}
 	for _, scored := range pooling.Endpoints() {
-		told := tell(scored.About, ofRuns, inJSON(scored.Answer), scored.Bodies...)
+		told := describeOperation(scored.About, ofRuns, inJSON(scored.Answer), scored.Bodies...)
 		told.Forms = scored.Forms
 		routes = append(routes, postRoute(scored.Path, e.answerScoring(scored), told))
 	}

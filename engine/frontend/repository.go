@@ -119,7 +119,7 @@ func (e *tensorEndpoints) setRepositoryModel(x *exchange.Exchange, r *http.Reque
 		refused = readOptional(x, r, &asked)
 	}
 	if refused == nil {
-		refused = e.set(x, r, name, action, asked.Parameters)
+		refused = e.setModelState(x, r, name, action, asked.Parameters)
 	}
 	if refused != nil {
 		x.Refuse(refused)
@@ -128,7 +128,7 @@ func (e *tensorEndpoints) setRepositoryModel(x *exchange.Exchange, r *http.Reque
 	x.WriteHeader(http.StatusOK)
 }
 
-func (e *tensorEndpoints) set(x *exchange.Exchange, r *http.Request, name, action string, parameters map[string]any) *exchange.Refusal {
+func (e *tensorEndpoints) setModelState(x *exchange.Exchange, r *http.Request, name, action string, parameters map[string]any) *exchange.Refusal {
 	for key := range parameters {
 		if key != "unload_dependents" {
 			return exchange.Invalid(api.Invalid("parameters", "parameter %.100q is not served: models, and how they are run, are those of the server's configuration", key))

@@ -74,8 +74,8 @@ func bytesOf(kind string) map[string]openapi.Schema {
 	return map[string]openapi.Schema{kind: {"type": "string", "format": "binary"}}
 }
 
-// tell makes an operation. Its path is the route's, unless it is given one.
-func tell(about string, statuses []int, answer map[string]openapi.Schema, bodies ...openapi.Schema) operation {
+// describeOperation makes an operation. Its path is the route's, unless it is given one.
+func describeOperation(about string, statuses []int, answer map[string]openapi.Schema, bodies ...openapi.Schema) operation {
 	return operation{openapi.Operation{About: about, Answer: answer, Bodies: bodies}, nil, statuses}
 }
 

@@ -13,7 +13,7 @@ import (
 func (f *Frontend) routeTable() []route {
 	metrics := route{
 		Method: http.MethodGet, Pattern: "/metrics", Serve: f.metrics.Handler(),
-		Told: []operation{tell("The figures of the server, for Prometheus", ofAny, textsOf("text/plain"))},
+		Told: []operation{describeOperation("The figures of the server, for Prometheus", ofAny, textsOf("text/plain"))},
 	}
 	pages := pageRoutes(f.boardReading, f.cfg.Version)
 	return slices.Concat(f.prompts.routes(), f.tensors.routes(), f.modelRoutes(), f.serverRoutes(), pages, []route{metrics})
@@ -21,27 +21,27 @@ func (f *Frontend) routeTable() []route {
 
 func (f *Frontend) modelRoutes() []route {
 	return []route{
-		getRoute("/v1/models", f.listModels, tell("The models, and how each is", ofAny, answerOf[api.Models]())),
-		getRoute("/v1/models/*", f.getModel, tell("A model", ofModels, answerOf[api.Model]()).At("/v1/models/{model}")),
+		getRoute("/v1/models", f.listModels, describeOperation("The models, and how each is", ofAny, answerOf[api.Models]())),
+		getRoute("/v1/models/*", f.getModel, describeOperation("A model", ofModels, answerOf[api.Model]()).At("/v1/models/{model}")),
 		postRoute("/v1/models/*", f.setModel,
-			tell("Loads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/load"),
-			tell("Unloads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/unload")),
+			describeOperation("Loads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/load"),
+			describeOperation("Unloads a model's weights; for an admin's key", ofAdmins, answerOf[api.Model]()).At("/v1/models/{model}/unload")),
 	}
 }
 
 func (f *Frontend) serverRoutes() []route {
-	health := tell("Whether the scheduler is heard of", nil, answerOf[probe]()).Probing()
+	health := describeOperation("Whether the scheduler is heard of", nil, answerOf[probe]()).Probing()
 	routes := []route{
 		getRoute("/ping", f.answerHealth, health),
 		postRoute("/ping", f.answerHealth, health),
 		getRoute("/health", f.answerHealth, health),
-		getRoute("/ready", f.answerReady, tell("Whether new requests should come here", nil, answerOf[probe]()).Probing()),
-		getRoute("/version", f.answerVersion, tell("The server's version", ofAny, answerOf[map[string]string]())),
-		getRoute("/load", f.serverLoad, tell("How many requests are being served", ofAny, answerOf[map[string]int]())),
-		getRoute("/openapi.json", f.describeAPI, tell("This document", ofAny, jsonObject())),
+		getRoute("/ready", f.answerReady, describeOperation("Whether new requests should come here", nil, answerOf[probe]()).Probing()),
+		getRoute("/version", f.answerVersion, describeOperation("The server's version", ofAny, answerOf[map[string]string]())),
+		getRoute("/load", f.serverLoad, describeOperation("How many requests are being served", ofAny, answerOf[map[string]int]())),
+		getRoute("/openapi.json", f.describeAPI, describeOperation("This document", ofAny, jsonObject())),
 	}
 	if f.cfg.DevMode {
-		routes = append(routes, postRoute("/reset_prefix_cache", f.resetPrefixCache, tell("Empties the prefix cache", ofAny, answerOf[api.CacheReset]())))
+		routes = append(routes, postRoute("/reset_prefix_cache", f.resetPrefixCache, describeOperation("Empties the prefix cache", ofAny, answerOf[api.CacheReset]())))
 	}
 	return routes
 }

@@ -39,26 +39,26 @@ func newTensorEndpoints(cfg inference.Config, version string, of serverState, ke
 
 // routes are the paths of the protocol.
 func (e *tensorEndpoints) routes() []route {
-	ready := tell("Whether a model is on a device", []int{404, 500, 503}, answerOf[oip.Ready]()).At("/v2/models/{model}/ready").Probing()
-	infer := tell("The outputs of a network", ofRuns, inJSON(openapi.Schema{"type": "object", "required": []string{"model_name", "model_version", "outputs"}}), oip.Shape()).At("/v2/models/{model}/infer")
+	ready := describeOperation("Whether a model is on a device", []int{404, 500, 503}, answerOf[oip.Ready]()).At("/v2/models/{model}/ready").Probing()
+	infer := describeOperation("The outputs of a network", ofRuns, inJSON(openapi.Schema{"type": "object", "required": []string{"model_name", "model_version", "outputs"}}), oip.Shape()).At("/v2/models/{model}/infer")
 	infer.Binary = "JSON, of as many bytes as the header " + oip.HeaderLength + " says, and behind it the tensors that have binary_data_size or binary_data"
 	infer.Answer["application/octet-stream"] = openapi.Schema{"type": "string", "format": "binary", "description": infer.Binary}
 	load := fields.Body(reflect.TypeFor[oip.LoadRequest]())
 	return []route{
-		getRoute("/v2", e.describeServer, tell("The server, as the Open Inference Protocol has it", ofAny, answerOf[oip.Server]())),
-		getRoute("/v2/health/live", e.live, tell("Whether the scheduler is heard of", nil, answerOf[oip.Live]()).Probing()),
-		getRoute("/v2/health/ready", e.ready, tell("Whether new requests should come here", nil, answerOf[oip.Ready]()).Probing()),
-		getRoute("/v2/models/stats", e.allStatistics, tell("What models have done", ofAny, answerOf[oip.Statistics]())),
+		getRoute("/v2", e.describeServer, describeOperation("The server, as the Open Inference Protocol has it", ofAny, answerOf[oip.Server]())),
+		getRoute("/v2/health/live", e.answerLive, describeOperation("Whether the scheduler is heard of", nil, answerOf[oip.Live]()).Probing()),
+		getRoute("/v2/health/ready", e.ready, describeOperation("Whether new requests should come here", nil, answerOf[oip.Ready]()).Probing()),
+		getRoute("/v2/models/stats", e.allStatistics, describeOperation("What models have done", ofAny, answerOf[oip.Statistics]())),
 		getRoute("/v2/models/*", e.describeModel,
-			tell("What a network takes and gives", ofModels, answerOf[oip.Model]()).At("/v2/models/{model}"), ready,
-			tell("The same in Triton's words", ofModels, answerOf[oip.Config]()).At("/v2/models/{model}/config"),
-			tell("What a model has done", ofModels, answerOf[oip.Statistics]()).At("/v2/models/{model}/stats")),
+			describeOperation("What a network takes and gives", ofModels, answerOf[oip.Model]()).At("/v2/models/{model}"), ready,
+			describeOperation("The same in Triton's words", ofModels, answerOf[oip.Config]()).At("/v2/models/{model}/config"),
+			describeOperation("What a model has done", ofModels, answerOf[oip.Statistics]()).At("/v2/models/{model}/stats")),
 		postRoute("/v2/models/*", e.infer, infer),
 		postRoute("/v2/repository/index", e.index,
-			tell("The models, and their states", ofBodies, answerOf[[]oip.Indexed](), fields.Body(reflect.TypeFor[indexRequest]())).MayBeEmpty()),
+			describeOperation("The models, and their states", ofBodies, answerOf[[]oip.Indexed](), fields.Body(reflect.TypeFor[indexRequest]())).MayBeEmpty()),
 		postRoute("/v2/repository/models/*", e.setRepositoryModel,
-			tell("Loads a model's weights; for an admin's key", ofAdmins, nil, load).At("/v2/repository/models/{model}/load").MayBeEmpty(),
-			tell("Unloads a model's weights; for an admin's key", ofAdmins, nil, load).At("/v2/repository/models/{model}/unload").MayBeEmpty()),
+			describeOperation("Loads a model's weights; for an admin's key", ofAdmins, nil, load).At("/v2/repository/models/{model}/load").MayBeEmpty(),
+			describeOperation("Unloads a model's weights; for an admin's key", ofAdmins, nil, load).At("/v2/repository/models/{model}/unload").MayBeEmpty()),
 	}
 }
 
@@ -69,7 +69,7 @@ func (e *tensorEndpoints) describeServer(x *exchange.Exchange, _ *http.Request) 
 	x.WriteJSON(http.StatusOK, oip.Server{Name: "prefillonly", Version: e.version, Extensions: extensions})
 }
 
-func (e *tensorEndpoints) live(x *exchange.Exchange, _ *http.Request) {
+func (e *tensorEndpoints) answerLive(x *exchange.Exchange, _ *http.Request) {
 	live, _ := e.server.State()
 	x.WriteJSON(okOr503(live), oip.Live{Live: live})
 }

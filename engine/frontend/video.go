@@ -38,17 +38,17 @@ func videoRoutes() []route {
 	refused := []int{400, 404, 408, 409, 413, 415, 429, 500, 503}
 	one, streams := "/v1/video/streams/{name}", "/v1/video/streams"
 	events := map[string]openapi.Schema{"text/event-stream": {"type": "string", "description": "Events whose data are results of frames."}, "application/x-ndjson": {"type": "string", "description": "The same, a line each."}}
-	declare := tell("Declares a stream", refused, jsonObject(), openapi.Schema{"type": "object", "required": []string{"name"}}).At(streams)
+	declare := describeOperation("Declares a stream", refused, jsonObject(), openapi.Schema{"type": "object", "required": []string{"name"}}).At(streams)
 	declare.Status = http.StatusCreated
 	return []route{
 		toldRoute(http.MethodPost, declare),
-		toldRoute(http.MethodGet, tell("How streams are", refused, jsonObject()).At(streams)),
-		toldRoute(http.MethodGet, tell("How a stream is", refused, jsonObject()).At(one)),
-		toldRoute(http.MethodDelete, tell("Ends a stream, and forgets it", refused, jsonObject()).At(one)),
-		toldRoute(http.MethodGet, tell("The results of a stream as they come", refused, events).At(one+"/results").With("after")),
-		toldRoute(http.MethodGet, tell("The frame that was seen last", refused, bytesOf("image/jpeg")).At(one+"/frame.jpg")),
-		toldRoute(http.MethodGet, tell("How a camera encoded its last segments", refused, jsonObject()).At(one+"/segments").With("after")),
-		toldRoute(http.MethodPost, tell("A camera program's session: its messages in the body, the server's in the answer, both at once", refused, bytesOf("application/octet-stream")).At(one+"/camera")),
+		toldRoute(http.MethodGet, describeOperation("How streams are", refused, jsonObject()).At(streams)),
+		toldRoute(http.MethodGet, describeOperation("How a stream is", refused, jsonObject()).At(one)),
+		toldRoute(http.MethodDelete, describeOperation("Ends a stream, and forgets it", refused, jsonObject()).At(one)),
+		toldRoute(http.MethodGet, describeOperation("The results of a stream as they come", refused, events).At(one+"/results").With("after")),
+		toldRoute(http.MethodGet, describeOperation("The frame that was seen last", refused, bytesOf("image/jpeg")).At(one+"/frame.jpg")),
+		toldRoute(http.MethodGet, describeOperation("How a camera encoded its last segments", refused, jsonObject()).At(one+"/segments").With("after")),
+		toldRoute(http.MethodPost, describeOperation("A camera program's session: its messages in the body, the server's in the answer, both at once", refused, bytesOf("application/octet-stream")).At(one+"/camera")),
 	}
 }
 

@@ -15,7 +15,7 @@ func (s *streamSlots) slotBytes() int64 { return int64(s.Slot.Rows) * s.rowBytes
 func (s *streamSlots) Take(n int) ([]int64, bool) {
 	var slots []int64
 	for range n {
-		at, ok := s.take(s.slotBytes())
+		at, ok := s.lendBytes(s.slotBytes())
 		if !ok {
 			for _, at := range slots {
 				s.Give(at)
@@ -28,7 +28,7 @@ func (s *streamSlots) Take(n int) ([]int64, bool) {
 }
 
 // Give takes a slot back.
-func (s *streamSlots) Give(slot int64) { s.give(slot, s.slotBytes()) }
+func (s *streamSlots) Give(slot int64) { s.returnBytes(slot, s.slotBytes()) }
 
 // Left is how many slots could be taken.
 func (s *streamSlots) Left() int {

@@ -63,8 +63,8 @@ func (m *streamMemory) Release(b kernels.Backend) {
 	m.host = nil
 }
 
-// take lends so many bytes at the least address that has them.
-func (m *streamMemory) take(bytes int64) (at int64, ok bool) {
+// lendBytes lends so many bytes at the least address that has them.
+func (m *streamMemory) lendBytes(bytes int64) (at int64, ok bool) {
 	for i := range m.free {
 		if e := &m.free[i]; e.to-e.from >= bytes {
 			at = e.from
@@ -77,8 +77,8 @@ func (m *streamMemory) take(bytes int64) (at int64, ok bool) {
 	return 0, false
 }
 
-// give takes bytes back.
-func (m *streamMemory) give(at, bytes int64) {
+// returnBytes takes bytes back.
+func (m *streamMemory) returnBytes(at, bytes int64) {
 	back := extent{at, at + bytes}
 	i, _ := slices.BinarySearchFunc(m.free, at, func(e extent, at int64) int { return cmp.Compare(e.from, at) })
 	if i < len(m.free) && m.free[i].from == back.to && back.to != m.resident {

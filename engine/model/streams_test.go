@@ -14,7 +14,7 @@ func TestStreams(t *testing.T) {
 	lent := map[int64]int64{}
 	for i := 1; i < 100000; i++ {
 		if size := 1 + random.Int64N(30); random.IntN(2) == 0 {
-			at, ok := s.take(size)
+			at, ok := s.lendBytes(size)
 			if !ok {
 				continue
 			}
@@ -30,7 +30,7 @@ func TestStreams(t *testing.T) {
 			lent[at] = size
 		} else {
 			for at, size := range lent {
-				s.give(at, size)
+				s.returnBytes(at, size)
 				clear(owner[at : at+size])
 				delete(lent, at)
 				break

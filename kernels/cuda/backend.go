@@ -19,7 +19,7 @@ type Backend struct {
 	err      error   // first failure since the last Sync
 	arena    scratch // activations inside one operation
 	tables   scratch // rows, positions and block addresses of a launch
-	ordered  bool    // copies follow what has been computed; see pieces
+	ordered  bool    // copies follow what has been computed; see copyPieces
 	gathered scratch // one layer's keys and values of the longest segment
 	widened  widened // a matrix in FP8 as bfloat16, on a device without FP8 arithmetic
 	stream   *stream // weights on their way to the device; nil but while they are loaded

@@ -152,19 +152,19 @@ func (o *networkOperations) Conv(dst, src kernels.Tensor, f kernels.Filter, orig
 		return
 	}
 	if !o.convByLibrary(own, dst, src, origin, then, operands) {
-		o.conv(own, dst, src, origin, then, operands)
+		o.launchConv(own, dst, src, origin, then, operands)
 	}
 }
 
-// conv launches one kernel; of a program with many values at a time, a Map in place after it.
-func (o *networkOperations) conv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
+// launchConv launches one kernel; of a program with many values at a time, a Map in place after it.
+func (o *networkOperations) launchConv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
 	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
 	if row > mostElements || dst.Elements() > mostElements {
 		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), mostElements))
 		return
 	}
-	w := own.convolutionWords(o.words(), dst, src, origin, own.forward)
-	after := o.then(&w, dst, then, operands)
+	w := own.convolutionWords(o.newWords(), dst, src, origin, own.forward)
+	after := o.appendProgram(&w, dst, then, operands)
 	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
 	if after {
 		o.finish(dst, nil, then, operands)
@@ -179,8 +179,8 @@ func upTo(p *kernels.Program, register int) *kernels.Program {
 	return &kernels.Program{Operands: p.Operands, Code: p.Code[:register-p.Operands+1]}
 }
 
-// then adds the program, or says that it is to be run after the convolution.
-func (o *networkOperations) then(w *words, dst kernels.Tensor, then *kernels.Program, operands []kernels.Tensor) (after bool) {
+// appendProgram adds the program, or says that it is to be run after the convolution.
+func (o *networkOperations) appendProgram(w *words, dst kernels.Tensor, then *kernels.Program, operands []kernels.Tensor) (after bool) {
 	if then == nil {
 		w.noProgram()
 		return false
@@ -208,7 +208,7 @@ func (o *networkOperations) ConvBackward(dst, src kernels.Tensor, f kernels.Filt
 
 // backward launches a thread for each element of the input.
 func (o *networkOperations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
-	w := own.convolutionWords(o.words(), src, dst, origin, own.backward)
+	w := own.convolutionWords(o.newWords(), src, dst, origin, own.backward)
 	w.noProgram()
 	o.launch("pf_conv_backward", dst.Elements(), w)
 }

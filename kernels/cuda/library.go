@@ -136,7 +136,7 @@ func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, or
 	}
 	for i, d := range t.dims {
 		if at := i + len(origin) - 2; at >= 0 && !d.isWhole(d.output, dst.Shape[at+1]) { // outputs of no tap: bias and program alone
-			o.conv(f, dst, src, origin, then, operands)
+			o.launchConv(f, dst, src, origin, then, operands)
 			break
 		}
 	}

@@ -128,7 +128,7 @@ func (o *networkOperations) mapTo(dst kernels.Tensor, p *kernels.Program, operan
 		}
 	}
 	t := mergeDims(append([]kernels.Tensor{dst}, operands...)...)
-	w := o.words()
+	w := o.newWords()
 	w.addInts(elements)
 	w.list = append(w.list, slots)
 	w.addView(t[0])

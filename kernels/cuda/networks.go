@@ -79,7 +79,7 @@ type words struct {
 	err    error // the first tensor that is not on the device
 }
 
-func (o *networkOperations) words() words { return words{device: o.device} }
+func (o *networkOperations) newWords() words { return words{device: o.device} }
 
 func (w *words) addInts(numbers ...int) {
 	for _, n := range numbers {

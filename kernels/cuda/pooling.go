@@ -4,7 +4,7 @@ import "github.com/prefillonly/prefillonly/kernels"
 
 // pooling are pf_pooling's words; source is that of a maximum's gradient, whose largest taps lie at largest.
 func (o *networkOperations) pooling(output, input kernels.Tensor, s kernels.PoolSpec, origin []int, source *kernels.Tensor, largest uint64) words {
-	w := o.words()
+	w := o.newWords()
 	w.addImage(output)
 	w.addImage(input)
 	w.window(s.Kernel, s.Strides, s.Dilations, origin)

@@ -32,7 +32,7 @@ func (o *networkOperations) Interpolate(dst, src kernels.Tensor, dim int, t kern
 		after *= d
 	}
 	still[dim] = 0
-	w := o.words()
+	w := o.newWords()
 	w.addInts(dst.Elements())
 	w.addShape(dst.Shape)
 	w.addView(dst)
@@ -54,7 +54,7 @@ func (o *networkOperations) MatMul(dst, a, b kernels.Tensor) {
 	}
 	lead := len(dst.Shape) - 2
 	m, n, k := dst.Shape[lead], dst.Shape[lead+1], a.Shape[lead+1]
-	w := o.words()
+	w := o.newWords()
 	w.addInts(m, n, k)
 	w.addShape(dst.Shape[:lead])
 	for _, t := range []kernels.Tensor{dst, a, b} {
@@ -88,7 +88,7 @@ func (o *networkOperations) Reduce(dst, src kernels.Tensor, how kernels.Reductio
 		}
 	}
 	results, term := mergeDims(dst, kept), mergeDims(made)[0]
-	w := o.words()
+	w := o.newWords()
 	w.addInts(int(how), dst.Elements())
 	w.addShape(results[0].Shape)
 	w.addInts(terms)

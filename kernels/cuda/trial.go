@@ -151,9 +151,9 @@ func (t *trial) runOwnKernel() {
 	case t.kind.Backward:
 		t.o.backward(t.filter, t.dst, t.src, t.origin)
 	case t.kind.ReLU:
-		t.o.conv(t.filter, t.dst, t.src, t.origin, relu, nil)
+		t.o.launchConv(t.filter, t.dst, t.src, t.origin, relu, nil)
 	default:
-		t.o.conv(t.filter, t.dst, t.src, t.origin, nil, nil)
+		t.o.launchConv(t.filter, t.dst, t.src, t.origin, nil, nil)
 	}
 }
 

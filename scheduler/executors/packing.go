@@ -16,7 +16,17 @@ type PackedItem struct {
 	Top     int          // with so many of the likeliest at each
 }
 
-// Packing is what is known of a pass while it is filled.
+// Packing is what is known of a pass while it is filled. It says which jobs are worth sharing the pass: those whose company is
+// predicted to lower the sum of completion times.
+//
+// Packing a job with m more tokens spares everybody who waits behind, and itself, one base cost,
+// and delays the k jobs already in the pass by m. Those in the pass that will generate once more wait behind
+// as well. Those of the job's own request are not delayed, since their answer waits for it, too; but a job of more than
+// a base cost counts as if they were, so that passes stay short for those who come meanwhile.
+//
+// A job that would read from the next pass what this one computes, a block or the scores of one, is left to that.
+//
+// Jobs of other instances that would go before a job are delayed like those in the pass.
 type Packing struct {
 	Rows int // new tokens so far
 

@@ -8,7 +8,9 @@ import (
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
-// ScoreCache keeps blocks up to a number of bytes, those used last.
+// ScoreCache keeps the log-probabilities of prompts' positions by blocks of tokens, so that a prompt which begins as another
+// one did is not asked for them again. They depend on the model and on the tokens up to their own alone. It keeps blocks up to
+// a number of bytes, those used last.
 type ScoreCache struct {
 	limit, bytes int64
 	blocks       map[scoreKey]*list.Element  // of *entry

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Expiry is something's place in a Queue; it has one place at most.
+// Expiry is a job's place in a DeadlineHeap; it has one place at most.
 type Expiry[T any] struct {
 	Job    T      // what is dropped
 	Order  uint64 // breaks ties

@@ -14,8 +14,9 @@ const (
 	unbounded = 1 << 60
 )
 
-// Loader is what an executor has on its device of its models' weights. A piece is a residency.Chunk of the number of
-// its position in wire.ExecutorInfo.Weights.
+// Loader is what an executor has on its device of its models' weights: which of its models are there, are kept there or have
+// failed to come, and what the executor is told to load and to drop for it. What comes next, and what makes room, is Memory's
+// to say. A piece is a Chunk of the number of its position in wire.ExecutorInfo.Weights.
 type Loader struct {
 	Name string            // of the executor
 	Info wire.ExecutorInfo // what it told last

@@ -45,7 +45,7 @@ type chunk struct {
 
 	// Set anew for each decision, where round is Memory.round.
 	round uint64
-	key   float64 // of the best demand that uses it; see Memory.weigh
+	key   float64 // of the best demand that uses it; see Memory.weighDemands
 	fixed bool    // a demand that uses it stays
 	own   uint64  // Memory.round of the last decision for a model that uses it
 }

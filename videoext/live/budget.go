@@ -25,8 +25,8 @@ func newMemoryBudget(limit int64) *memoryBudget {
 	return &memoryBudget{limit: limit, budget: budget.New(limit), freed: make(chan struct{})}
 }
 
-// take counts n bytes of an owner's; an error says that there are not so many left, and what would take them.
-func (m *memoryBudget) take(owner string, n int64, what string) error {
+// takeBytes counts n bytes of an owner's; an error says that there are not so many left, and what would take them.
+func (m *memoryBudget) takeBytes(owner string, n int64, what string) error {
 	if full := m.budget.Hold(owner, n); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "%s takes %d MiB of memory, and %d are left of the %d MiB that --video-memory has for the streams of a key now",
 			what, ceilMebibytes(n), max(full.Most-full.Own, 0)>>20, full.Most>>20)
@@ -34,8 +34,8 @@ func (m *memoryBudget) take(owner string, n int64, what string) error {
 	return nil
 }
 
-// give counts what was taken no more.
-func (m *memoryBudget) give(owner string, n int64) {
+// giveBackBytes counts what was taken no more.
+func (m *memoryBudget) giveBackBytes(owner string, n int64) {
 	m.budget.Release(owner, n)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (h *memoryHold) Grow(n int64, what string) error {
 	if h.gone {
 		return nil
 	}
-	err := h.from.take(h.Owner, n, what)
+	err := h.from.takeBytes(h.Owner, n, what)
 	if err == nil {
 		h.bytes += n
 	}
@@ -115,11 +115,11 @@ func (h *memoryHold) Set(n int64, what string) error {
 		return nil
 	}
 	if n > h.bytes {
-		if err := h.from.take(h.Owner, n-h.bytes, what); err != nil {
+		if err := h.from.takeBytes(h.Owner, n-h.bytes, what); err != nil {
 			return err
 		}
 	} else {
-		h.from.give(h.Owner, h.bytes-n)
+		h.from.giveBackBytes(h.Owner, h.bytes-n)
 	}
 	h.bytes = n
 	return nil
@@ -146,7 +146,7 @@ func (h *memoryHold) End() {
 	defer h.mu.Unlock()
 	if !h.gone {
 		h.gone = true
-		h.from.give(h.Owner, h.bytes)
+		h.from.giveBackBytes(h.Owner, h.bytes)
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *Server) Handler() http.Handler {
 			Data   []status `json:"data"`
 		}{"list", []status{}}
 		for _, st := range s.sortedStreams() {
-			if ownerOf(r).of(st) {
+			if ownerOf(r).ownsStream(st) {
 				list.Data = append(list.Data, st.statusFor(ownerOf(r)))
 			}
 		}

@@ -313,7 +313,7 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 func (s *Server) findStream(name string, by owner) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st := s.streams[name]; st != nil && by.of(st) {
+	if st := s.streams[name]; st != nil && by.ownsStream(st) {
 		return st, nil
 	}
 	return nil, fmt.Errorf("%w: %.80q", errUnknown, name)

@@ -46,8 +46,8 @@ func (s *Server) hostResolver(by owner) func(ctx context.Context, host string) (
 	}
 }
 
-// of says that a stream is the owner's to see, watch and remove: its own, and for an admin each.
-func (o owner) of(st *stream) bool { return o.Admin || st.by.Owner == o.Owner }
+// ownsStream says that a stream is the owner's to see, watch and remove: its own, and for an admin each.
+func (o owner) ownsStream(st *stream) bool { return o.Admin || st.by.Owner == o.Owner }
 
 // untold is the reason of a stream for an admin who did not declare it.
 const untold = "who declared the stream is told why"

@@ -58,11 +58,11 @@ type segmentHistory struct {
 	all []Segment // guarded by mu; by number
 }
 
-// add notes a segment.
-func (c *segmentHistory) add(s Segment) {
+// addSegment notes a segment.
+func (c *segmentHistory) addSegment(s Segment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, known := c.find(s.Number)
+	i, known := c.findSegment(s.Number)
 	if known {
 		return // it came again
 	}
@@ -76,7 +76,7 @@ func (c *segmentHistory) addGradient(n method.Segment, m *oneadapt.Map) {
 	g := newGrid(m.Width, m.Height, m.Levels())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i, known := c.find(n); known {
+	if i, known := c.findSegment(n); known {
 		found := m.Utility
 		c.all[i].Found, c.all[i].Gradient = &found, g
 	}
@@ -86,10 +86,10 @@ func (c *segmentHistory) addGradient(n method.Segment, m *oneadapt.Map) {
 func (c *segmentHistory) after(n method.Segment) []Segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, _ := c.find(n + 1)
+	i, _ := c.findSegment(n + 1)
 	return slices.Clone(c.all[i:])
 }
 
-func (c *segmentHistory) find(n method.Segment) (at int, known bool) {
+func (c *segmentHistory) findSegment(n method.Segment) (at int, known bool) {
 	return slices.BinarySearchFunc(c.all, n, func(s Segment, n method.Segment) int { return int(s.Number) - int(n) })
 }

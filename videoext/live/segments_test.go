@@ -11,9 +11,9 @@ import (
 func TestCourse(t *testing.T) {
 	var c segmentHistory
 	for n := range mostSegments + 5 {
-		c.add(Segment{Number: method.Segment(n), Bytes: n})
+		c.addSegment(Segment{Number: method.Segment(n), Bytes: n})
 	}
-	c.add(Segment{Number: 30, Bytes: -1})
+	c.addSegment(Segment{Number: 30, Bytes: -1})
 	c.addGradient(2, oneadapt.NewMap(1, 1)) // it is gone
 	c.addGradient(mostSegments, &oneadapt.Map{Width: 2, Height: 1, Values: []float32{8, 4}, Utility: 3.5})
 	all := c.after(-1)

@@ -81,7 +81,7 @@ func (s *stream) recordEncoding(m *session.Sent) {
 	if m.Stream != method.A {
 		return
 	}
-	s.segments.add(Segment{
+	s.segments.addSegment(Segment{
 		Number: m.Segment, Of: m.Of, Frames: len(m.Frames), Bytes: m.Container, Seconds: float64(m.Of) / m.Data.Rate, Width: m.Data.Width, Height: m.Data.Height,
 		Quantisers: quantiserGrid(m.Knobs.Quantisers), BBias: m.Knobs.BBias,
 	})

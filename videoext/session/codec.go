@@ -25,7 +25,7 @@ func (w *writer) float32(v float32) {
 	w.data = binary.LittleEndian.AppendUint32(w.data, math.Float32bits(v))
 }
 
-func (w *writer) bytes(b []byte) {
+func (w *writer) writeBytes(b []byte) {
 	w.number(len(b))
 	w.data = append(w.data, b...)
 }
@@ -82,7 +82,7 @@ func (r *reader) float32() float32 {
 	return v
 }
 
-func (r *reader) bytes() []byte { return r.takeBytes(r.number()) }
+func (r *reader) readBytes() []byte { return r.takeBytes(r.number()) }
 
 func (r *reader) fail(err error) {
 	if r.err == nil {

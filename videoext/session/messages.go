@@ -29,16 +29,16 @@ func writeMessage(w *writer, m Message) error {
 		w.number(m.Width)
 		w.number(m.Height)
 		w.float(m.Rate)
-		w.bytes([]byte(m.Camera))
+		w.writeBytes([]byte(m.Camera))
 	case *Welcome:
-		w.bytes([]byte(m.Method))
+		w.writeBytes([]byte(m.Method))
 		w.number(int(m.Next))
 	case *Sent:
 		writeSent(w, m)
 	case *Done:
 		w.number(int(m.Segment))
 	case *Refused:
-		w.bytes([]byte(m.Reason))
+		w.writeBytes([]byte(m.Reason))
 	case *Skipped:
 		w.number(int(m.Segment))
 		w.number(int(m.Stream))
@@ -60,13 +60,13 @@ func readMessage(r *reader, kind byte) Message {
 		}
 		return readHello(r)
 	case kindWelcome:
-		return &Welcome{Method: string(r.bytes()), Next: readSegment(r)}
+		return &Welcome{Method: string(r.readBytes()), Next: readSegment(r)}
 	case kindSent:
 		return readSent(r)
 	case kindDone:
 		return &Done{readSegment(r)}
 	case kindRefused:
-		return &Refused{string(r.bytes())}
+		return &Refused{string(r.readBytes())}
 	case kindSkipped:
 		return &Skipped{method.Skip{Segment: readSegment(r), Stream: readStream(r), Of: readFrameCount(r)}}
 	case kindAnswered:
@@ -99,7 +99,7 @@ func readFrameCount(r *reader) int {
 }
 
 func readHello(r *reader) *Hello {
-	h := &Hello{Width: r.number(), Height: r.number(), Rate: r.float(), Camera: string(r.bytes())}
+	h := &Hello{Width: r.number(), Height: r.number(), Rate: r.float(), Camera: string(r.readBytes())}
 	if r.err != nil {
 		return h
 	}
@@ -138,7 +138,7 @@ func writeKnobs(w *writer, k *Knobs) {
 		w.number(0)
 	} else {
 		w.number(q.Columns)
-		w.bytes(q.QP)
+		w.writeBytes(q.QP)
 	}
 }
 
@@ -146,7 +146,7 @@ func readKnobs(r *reader) Knobs {
 	k := Knobs{BBias: r.number() - mostBias}
 	columns := r.number()
 	if columns > 0 && r.err == nil {
-		qp := r.bytes()
+		qp := r.readBytes()
 		q := &media.QPMap{Columns: columns, Rows: len(qp) / columns, QP: qp}
 		if most := media.SummaryCells; columns > most || q.Rows < 1 || q.Rows > most || columns*q.Rows != len(qp) || slices.Max(qp) > media.MaxQP {
 			r.fail(fmt.Errorf("quantisers of %d cells in rows of %d; at most %d each way are read, from 0 to %d", len(qp), columns, most, media.MaxQP))
@@ -174,7 +174,7 @@ func writeContent(w *writer, c method.Content) error {
 		if err != nil {
 			return err
 		}
-		w.bytes(data)
+		w.writeBytes(data)
 	default:
 		return fmt.Errorf("an answer of %T has no form for the wire", c)
 	}
@@ -195,7 +195,7 @@ func readContent(r *reader) method.Content {
 		}
 		return s
 	case kind[0] == contentSensitive:
-		data := r.bytes()
+		data := r.readBytes()
 		if r.err != nil {
 			return nil
 		}

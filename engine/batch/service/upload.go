@@ -63,7 +63,7 @@ func (u *upload) readForm(form *multipart.Reader) (*fileRecord, error) {
 	for {
 		part, err := form.NextPart()
 		if err == io.EOF {
-			return u.keep()
+			return u.storeFile()
 		}
 		if err != nil {
 			return nil, truncatedBody(err)
@@ -136,8 +136,8 @@ func (u *upload) copy(out io.Writer, in io.Reader) error {
 	}
 }
 
-// keep makes a file of what was taken in.
-func (u *upload) keep() (*fileRecord, error) {
+// storeFile makes a file of what was taken in.
+func (u *upload) storeFile() (*fileRecord, error) {
 	now := time.Now()
 	switch {
 	case !u.there:

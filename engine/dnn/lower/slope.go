@@ -102,18 +102,18 @@ func withOne(p *kernels.Program, given []int, one int) *kernels.Program {
 		for _, r := range []*int{&in.A, &in.B, &in.C}[:in.Op.Args()] {
 			*r = registers[*r]
 		}
-		registers = append(registers, w.add(in))
+		registers = append(registers, w.addInstruction(in))
 	}
 	return pruneProgram(&w.Program, registers[len(registers)-1])
 }
 
 func (w *programWriter) constant(x float32) int {
-	return w.add(kernels.Instruction{Op: kernels.Constant, X: x})
+	return w.addInstruction(kernels.Instruction{Op: kernels.Constant, X: x})
 }
 
-// add returns the register of an instruction's result, which may be there already.
-func (w *programWriter) add(in kernels.Instruction) int {
-	if r, ok := w.plain(in); ok {
+// addInstruction returns the register of an instruction's result, which may be there already.
+func (w *programWriter) addInstruction(in kernels.Instruction) int {
+	if r, ok := w.copiedRegister(in); ok {
 		return r
 	}
 	if i := slices.Index(w.Code, in); i >= 0 {
@@ -127,8 +127,8 @@ func (w *programWriter) add(in kernels.Instruction) int {
 	return w.Operands + len(w.Code) - 1
 }
 
-// plain is the register that an instruction only copies, or a constant.
-func (w *programWriter) plain(in kernels.Instruction) (int, bool) {
+// copiedRegister is the register that an instruction only copies, or a constant.
+func (w *programWriter) copiedRegister(in kernels.Instruction) (int, bool) {
 	is := func(r int, x float32) bool { return w.value[r] == x }
 	switch in.Op {
 	case kernels.Copy:

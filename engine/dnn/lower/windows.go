@@ -11,7 +11,7 @@ import (
 // windowLowerings are those of convolutions and pools.
 func windowLowerings() map[string]func(t *translator, n *graph.Node) *Value {
 	return map[string]func(t *translator, n *graph.Node) *Value{
-		"Conv":             conv,
+		"Conv":             lowerConv,
 		"ConvTranspose":    convTranspose,
 		"MaxPool":          func(t *translator, n *graph.Node) *Value { return pool(t, n, true) },
 		"AveragePool":      func(t *translator, n *graph.Node) *Value { return pool(t, n, false) },
@@ -38,7 +38,7 @@ func overImages(w spatial.Window) Window {
 	return o
 }
 
-func conv(t *translator, n *graph.Node) *Value {
+func lowerConv(t *translator, n *graph.Node) *Value {
 	x, weight := t.translatedValue(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
 	if x.Const != nil || weight.Const == nil || len(out) < 3 {

@@ -64,7 +64,7 @@ type dimension struct {
 // appendMessage decodes a message into a new element of a list.
 func appendMessage[T any](d *decoder, f field, list *[]*T, read func([]byte, *T) error) error {
 	element := new(T)
-	if err := take(d, *element); err != nil {
+	if err := countElement(d, *element); err != nil {
 		return err
 	}
 	*list = append(*list, element)
@@ -73,7 +73,7 @@ func appendMessage[T any](d *decoder, f field, list *[]*T, read func([]byte, *T)
 
 func (d *decoder) addText(f field, list *[]string) error {
 	var s string
-	if err := take(d, s); err != nil {
+	if err := countElement(d, s); err != nil {
 		return err
 	}
 	err := f.readText(&s)
@@ -92,7 +92,7 @@ func (d *decoder) decodeModel(b []byte, m *modelProto) error {
 			m.graph = &graphProto{}
 			return f.decodeMessage(func(b []byte) error { return d.decodeGraph(b, m.graph, 0) })
 		case 8:
-			if err := take(d, opsetID{}); err != nil {
+			if err := countElement(d, opsetID{}); err != nil {
 				return err
 			}
 			return f.decodeMessage(func(b []byte) error { return m.decodeOpset(b) })
@@ -185,7 +185,7 @@ func (d *decoder) decodeAttribute(b []byte, a *attributeProto, depth int) error 
 		case 7:
 			return f.eachScalar(protowire.Fixed32Type, func(v uint64) error {
 				a.floats = append(a.floats, float64(math.Float32frombits(uint32(v))))
-				return take(d, v)
+				return countElement(d, v)
 			})
 		case 8:
 			return d.decodeInts(f, &a.ints)
@@ -203,7 +203,7 @@ func (d *decoder) decodeAttribute(b []byte, a *attributeProto, depth int) error 
 func (d *decoder) decodeInts(f field, list *[]int64) error {
 	return f.eachScalar(protowire.VarintType, func(v uint64) error {
 		*list = append(*list, int64(v))
-		return take(d, v)
+		return countElement(d, v)
 	})
 }
 
@@ -251,7 +251,7 @@ func (d *decoder) decodeShape(b []byte, v *valueInfo) error {
 			return nil
 		}
 		dim := dimension{value: -1}
-		if err := take(d, dim); err != nil {
+		if err := countElement(d, dim); err != nil {
 			return err
 		}
 		err := f.decodeMessage(func(b []byte) error {

@@ -24,8 +24,8 @@ type decoder struct {
 	nodes int
 }
 
-// take counts an element of a list.
-func take[T any](d *decoder, element T) error {
+// countElement counts an element of a list.
+func countElement[T any](d *decoder, element T) error {
 	if d.bytes += unsafe.Sizeof(element); d.bytes > maxDecoded {
 		return fmt.Errorf("has nodes, attributes, names and dimensions that take more than %d MiB", maxDecoded>>20)
 	}

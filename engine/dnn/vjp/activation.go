@@ -54,7 +54,7 @@ var (
 	Mish = unaryGrad(func(w writer, x, _, g *value) *value {
 		t := w.applyUnary("Tanh", w.applyUnary("Softplus", x))
 		slope := w.mul(w.subtractFromNumber(1, w.square(t)), w.applyUnary("Sigmoid", x))
-		return w.mul(g, w.add(t, w.mul(x, slope)))
+		return w.mul(g, w.addValues(t, w.mul(x, slope)))
 	})
 	Gelu = unaryGrad(func(w writer, x, _, g *value) *value {
 		if graph.Attr(w.n, "approximate", "none") == "tanh" {
@@ -63,7 +63,7 @@ var (
 		// The normal distribution and x times its density.
 		phi := w.timesNumber(w.addNumber(w.applyUnary("Erf", w.timesNumber(x, math.Sqrt2/2)), 1), .5)
 		density := w.timesNumber(w.applyUnary("Exp", w.timesNumber(w.square(x), -.5)), 1/math.Sqrt(2*math.Pi))
-		return w.mul(g, w.add(phi, w.mul(x, density)))
+		return w.mul(g, w.addValues(phi, w.mul(x, density)))
 	})
 	Shrink = unaryGrad(func(w writer, x, _, g *value) *value {
 		return w.selectWhere(w.less(w.number(x, graph.Attr(w.n, "lambd", 0.5)), w.applyUnary("Abs", x)), g, w.number(g, 0))
@@ -72,7 +72,7 @@ var (
 	Swish = unaryGrad(func(w writer, x, y, g *value) *value {
 		alpha := graph.Attr(w.n, "alpha", 1.0)
 		s := w.applyUnary("Sigmoid", w.timesNumber(x, alpha))
-		return w.mul(g, w.add(s, w.timesNumber(w.mul(y, w.subtractFromNumber(1, s)), alpha)))
+		return w.mul(g, w.addValues(s, w.timesNumber(w.mul(y, w.subtractFromNumber(1, s)), alpha)))
 	})
 )
 
@@ -97,7 +97,7 @@ func (w writer) geluTanh(x *value) *value {
 	x2 := w.square(x)
 	t := w.applyUnary("Tanh", w.mul(x, w.addNumber(w.timesNumber(x2, k*c), k)))
 	slope := w.mul(w.subtractFromNumber(1, w.square(t)), w.addNumber(w.timesNumber(x2, 3*k*c), k))
-	return w.timesNumber(w.add(w.addNumber(t, 1), w.mul(x, slope)), .5)
+	return w.timesNumber(w.addValues(w.addNumber(t, 1), w.mul(x, slope)), .5)
 }
 
 // PRelu gives gradients to its argument and its slope.

@@ -89,7 +89,7 @@ func GatherND(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, indices := writer{b, n}, n.In[1]
 	if batch := int(graph.Attr(n, "batch_dims", int64(0))); batch > 0 {
 		if indices.Const == nil {
-			return nil, fmt.Errorf("there is no gradient of it with batch_dims and indices that are not constant")
+			return nil, fmt.Errorf("got batch_dims with computed indices: its gradient wants constant indices")
 		}
 		indices = w.withBatch(indices.Const, batch)
 	}
@@ -133,7 +133,7 @@ func scatterGrad(w writer, g *value, gather string, a attrs) ([]*value, error) {
 	case "none":
 		in[0] = w.Op(w.n.Op, w.n.Attrs, g, w.n.In[1], w.zeros(w.n.In[2]))
 	default:
-		return nil, fmt.Errorf("there is no gradient of it with reduction %q", reduction)
+		return nil, fmt.Errorf("got reduction %q: it has no gradient", reduction)
 	}
 	if w.wantsGrad(2) {
 		in[2] = w.Op(gather, a, g, w.n.In[1])

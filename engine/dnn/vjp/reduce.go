@@ -187,7 +187,7 @@ var MeanVarianceNormalization = unaryGrad(func(w writer, x, _, g *value) *value 
 func LayerNormalization(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
 	if out[0] == nil {
-		return nil, fmt.Errorf("there is no gradient of its outputs Mean and InvStdDev")
+		return nil, fmt.Errorf("the outputs Mean and InvStdDev have no gradient")
 	}
 	axes := numbersBelow(len(x.Shape))[axisAttribute(n, -1, len(x.Shape)):]
 	in[0] = w.normalisationGrad(x, w.mul(out[0], n.In[1]), axes, epsilonAttribute(n))
@@ -207,7 +207,7 @@ var GroupNormalization = unaryGrad(func(w writer, x, _, g *value) *value {
 func BatchNormalization(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
 	if graph.Attr(n, "training_mode", int64(0)) != 0 {
-		return nil, fmt.Errorf("there is no gradient of its training mode")
+		return nil, fmt.Errorf("its training mode has no gradient")
 	}
 	in[0] = w.mul(out[0], w.perChannel(w.batchScale(n.In[1], n.In[4]), x))
 	return in, nil

@@ -65,10 +65,10 @@ func (w writer) constantIntegers(i int, fallback ...int64) ([]int64, error) {
 	return v.Const.Ints(), nil
 }
 
-func (w writer) add(x, y *value) *value { return w.Op("Add", nil, x, y) }
-func (w writer) sub(x, y *value) *value { return w.Op("Sub", nil, x, y) }
-func (w writer) mul(x, y *value) *value { return w.Op("Mul", nil, x, y) }
-func (w writer) div(x, y *value) *value { return w.Op("Div", nil, x, y) }
+func (w writer) addValues(x, y *value) *value { return w.Op("Add", nil, x, y) }
+func (w writer) sub(x, y *value) *value       { return w.Op("Sub", nil, x, y) }
+func (w writer) mul(x, y *value) *value       { return w.Op("Mul", nil, x, y) }
+func (w writer) div(x, y *value) *value       { return w.Op("Div", nil, x, y) }
 
 // applyUnary is a function of one argument.
 func (w writer) applyUnary(op string, x *value) *value { return w.Op(op, nil, x) }
@@ -100,7 +100,7 @@ func (w writer) timesNumber(x *value, by float64) *value {
 }
 
 // addNumber is x and a number.
-func (w writer) addNumber(x *value, y float64) *value { return w.add(x, w.number(x, y)) }
+func (w writer) addNumber(x *value, y float64) *value { return w.addValues(x, w.number(x, y)) }
 
 // subtractFromNumber is a number less x.
 func (w writer) subtractFromNumber(y float64, x *value) *value { return w.sub(w.number(x, y), x) }
