@@ -5,7 +5,6 @@ package inference
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -13,13 +12,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/oip"
 	"github.com/prefillonly/prefillonly/internal/budget"
-	"github.com/prefillonly/prefillonly/internal/turns"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // Config is how requests are answered. The zero value of a size means its default.
 type Config struct {
-	MaxInputs int   // bytes of a request's tensors; default 64 MiB
-	Memory    int64 // bytes that the making of inputs may take at a time, of all requests; default inputsBudget times MaxInputs
+	MaxInputs  int              // bytes of a request's tensors; default 64 MiB
+	Memory     int64            // bytes that the making of inputs may take at a time, of all requests; default inputsBudget times MaxInputs
+	Processors *processors.Pool // which make them; default: this process's
 }
 
 // inputsBudget is how many requests of the greatest size may have their inputs made at a time.
@@ -28,9 +28,8 @@ const inputsBudget = 8
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
 	// set once
-	cfg   Config
-	pool  *client.Client
-	turns *turns.Turns // of what takes long before a job is made; sizes are nanoseconds
+	cfg  Config
+	pool *client.Client
 
 	memory *budget.Budget // Config.Memory
 }
@@ -43,7 +42,10 @@ func New(cfg Config, pool *client.Client) *Service {
 	if cfg.Memory == 0 {
 		cfg.Memory = inputsBudget * int64(cfg.MaxInputs)
 	}
-	return &Service{cfg: cfg, pool: pool, turns: turns.New(max(1, runtime.GOMAXPROCS(0)-1), time.Nanosecond), memory: budget.New(cfg.Memory)}
+	if cfg.Processors == nil {
+		cfg.Processors = processors.Shared()
+	}
+	return &Service{cfg: cfg, pool: pool, memory: budget.New(cfg.Memory)}
 }
 
 // Origin is what is known of a request beside its body.
@@ -73,20 +75,6 @@ const (
 	jsonPace  = 10 * time.Nanosecond
 	pixelPace = 15 * time.Nanosecond
 )
-
-// quick is what takes so little that it waits for no turn.
-const quick = 500 * time.Microsecond
-
-// runInTurn does what takes about so long when its turn has come.
-func (s *Service) runInTurn(ctx context.Context, takes time.Duration, do func() error) error {
-	if takes > quick {
-		if s.turns.Take(ctx, int(takes)) != nil {
-			return context.Cause(ctx)
-		}
-		defer s.turns.Give()
-	}
-	return do()
-}
 
 // holdMemory counts memory of the call.
 func (c *Call) holdMemory(bytes int64) error {
@@ -147,13 +135,14 @@ func (c *Call) decodeBody(ctx context.Context, body []byte, header int) error {
 	if header > 0 {
 		text = min(header, text)
 	}
-	return c.s.runInTurn(ctx, time.Duration(text)*jsonPace, func() (err error) {
+	_, err := c.s.cfg.Processors.Do(ctx, processors.Stage{Kind: "tensors", Takes: time.Duration(text) * jsonPace}, func() (err error) {
 		c.countMemory(int64(2 * text)) // about what numbers become
 		if c.request, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
 			return &RequestError{err}
 		}
 		return nil
 	})
+	return err
 }
 
 // countMemory counts memory that the call takes.

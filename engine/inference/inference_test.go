@@ -2,7 +2,6 @@ package inference
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -19,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // kept are blobs that nobody reads.
@@ -93,8 +93,12 @@ func TestMemory(t *testing.T) {
 // TestTurns holds that a picture whose deadline passes while others are decoded is given up.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := eye(t, Config{})
-		for s.turns.Take(contextOf(t, time.Millisecond), 1) == nil { // all of them
+		all := processors.New(1)
+		s, _ := eye(t, Config{Processors: all})
+		for range 2 { // and one more, as it is short
+			if _, ok := all.Try(processors.Stage{Takes: time.Millisecond}); !ok {
+				t.Fatal("no processor is free")
+			}
 		}
 		from := origin()
 		from.Deadline = 40 * time.Millisecond
@@ -104,12 +108,6 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
-}
-
-func contextOf(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // TestJobs holds what parameters make of a job.

@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/oip"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // rawRequest makes a request of a body without JSON: the data of a model's only input, or a picture for it. All outputs come
@@ -166,7 +167,7 @@ func (c *Call) makePictures(p *pictures, left int) ([]byte, error) {
 		return nil, newRequestError("input %s: %d pictures become %s bytes; the tensors of a request may have %d, and %d of these are left", p.name, p.n, figureText(size), c.s.cfg.MaxInputs, left)
 	}
 	var out []byte
-	err := c.s.runInTurn(c.ctx, time.Duration(p.pixels)*pixelPace, func() error {
+	_, err := c.s.cfg.Processors.Do(c.ctx, processors.Stage{Kind: "pictures", Takes: time.Duration(p.pixels) * pixelPace}, func() error {
 		if err := c.holdMemory(int64(size) + p.memory); err != nil {
 			return err
 		}

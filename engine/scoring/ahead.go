@@ -2,35 +2,21 @@ package scoring
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
-// helpers are goroutines that calls may start beside their own to tokenize, all calls together: a call never waits for one.
-type helpers chan struct{}
+const (
+	aheadBytes = 4 << 10               // of texts are worth a helper: they take longer than to start it
+	aheadPace  = 200 * time.Nanosecond // about what a byte takes
+)
 
-func newHelpers() helpers { return make(helpers, max(1, runtime.GOMAXPROCS(0)-1)) }
-
-// startIfFree runs f in a goroutine of group unless as many are busy.
-func (h helpers) startIfFree(group *sync.WaitGroup, f func()) {
-	select {
-	case h <- struct{}{}:
-		group.Go(func() {
-			f()
-			<-h
-		})
-	default:
-	}
-}
-
-// aheadBytes of texts are worth a helper: they take longer than to start it.
-const aheadBytes = 4 << 10
-
-// tokenizeAhead tokenizes texts side by side, so that tokens finds them known. It ends at the first that fails, of which tokens will say
-// why.
+// tokenizeAhead tokenizes texts, side by side while there are processors that nobody waits for, so that tokens finds them known. It ends at
+// the first that fails, of which tokens will say why.
 func (c *Call) tokenizeAhead(ctx context.Context, prefix string, texts []string) {
 	list, size := c.unknownTexts(prefix, texts)
 	if size < 2*aheadBytes {
@@ -38,8 +24,12 @@ func (c *Call) tokenizeAhead(ctx context.Context, prefix string, texts []string)
 	}
 	found := make([][]engine.TokenID, len(list))
 	var next atomic.Int64
-	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
+	work := func(ctx context.Context, ends func() bool) {
+		for !ends() {
+			i := int(next.Add(1)) - 1
+			if i >= len(list) {
+				return
+			}
 			var err error
 			if err = c.checkText("", list[i]); err == nil {
 				found[i], err = c.encodeText(ctx, "", list[i])
@@ -50,10 +40,18 @@ func (c *Call) tokenizeAhead(ctx context.Context, prefix string, texts []string)
 		}
 	}
 	var group sync.WaitGroup
-	for range min(len(list), size/aheadBytes, cap(c.s.helpers)+1) - 1 {
-		c.s.helpers.startIfFree(&group, work)
+	pool := c.s.processors
+	for range min(len(list), size/aheadBytes, pool.Slots()+1) - 1 {
+		done, ok := pool.Try(processors.Stage{Kind: "texts", Takes: time.Duration(size) * aheadPace / 2})
+		if !ok {
+			break
+		}
+		group.Go(func() {
+			defer done()
+			work(processors.WithSeat(ctx), pool.Wanting)
+		})
 	}
-	work()
+	work(ctx, func() bool { return false })
 	group.Wait()
 	for i, ids := range found {
 		if ids != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // counting is a tokenizer that notes what it encodes, and how often at a time; the text "bad" it cannot encode.
@@ -45,7 +46,7 @@ func (c *counting) Encode(ctx context.Context, salt, text string, addSpecial boo
 func TestAhead(t *testing.T) {
 	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean, Prompts: map[string]string{"query": "q:"}, Default: "query"})
 	w.widen(100)
-	w.helpers = make(helpers, 2)
+	w.processors = processors.New(2)
 	count := &counting{Tokenizer: w.subject.Text.Tokenizer, texts: map[string]int{}}
 	w.subject.Text.Tokenizer = count
 	var texts, want []string
@@ -79,11 +80,13 @@ func TestAhead(t *testing.T) {
 	if n := len(count.texts); n > 300 {
 		t.Errorf("%d texts were tokenized, want few behind the bad one", n-200)
 	}
-	for range cap(w.helpers) {
-		w.helpers <- struct{}{} // others have all
+	for range w.processors.Slots() { // others have all
+		if _, ok := w.processors.Try(processors.Stage{Takes: 100 * time.Millisecond}); !ok {
+			t.Fatal("a processor is still busy")
+		}
 	}
 	w.check("/v1/embeddings", body(texts[8:]), `"embedding"`)
-	if len(w.helpers) != cap(w.helpers) {
-		t.Errorf("%d helpers are busy, want the %d of others", len(w.helpers), cap(w.helpers))
+	if _, busy := w.processors.Load(); busy != w.processors.Slots() {
+		t.Errorf("%d processors are busy, want the %d of others", busy, w.processors.Slots())
 	}
 }

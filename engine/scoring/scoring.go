@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/internal/budget"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // Bounds on the numbers of vectors that one request may ask for, and that open requests may hold.
@@ -26,15 +27,15 @@ const (
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
-	pool    *client.Client // set once
-	numbers *budget.Budget
-	helpers helpers
-	most    int // tokens of a request's prompts; set once
+	pool       *client.Client   // set once
+	processors *processors.Pool // set once
+	numbers    *budget.Budget
+	most       int // tokens of a request's prompts; set once
 }
 
 // New makes a Service.
 func New(pool *client.Client) *Service {
-	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), helpers: newHelpers(), most: maxTokens}
+	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), processors: processors.Shared(), most: maxTokens}
 }
 
 // Pair is what a tokenizer puts around and between two texts that are one input.

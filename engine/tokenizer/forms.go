@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
-	"github.com/prefillonly/prefillonly/internal/turns"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // FormsMemory is what all forms of a process may hold: those that texts are held to, and those that are kept for the next
@@ -35,9 +34,6 @@ var compiledForms = newForms(FormsMemory)
 // quickTime never waits for those that do.
 type forms struct {
 	limit int
-	quick *turns.Turns // small texts first
-	slow  *turns.Turns // in their order
-	steps *turns.Turns // of texts; those whose last step was short go first
 
 	mu     sync.Mutex
 	byKey  map[formKey]*form // guarded by mu
@@ -66,12 +62,8 @@ type form struct {
 }
 
 func newForms(limit int) *forms {
-	n := runtime.GOMAXPROCS(0)
 	native.LimitForms(limit)
-	return &forms{
-		limit: limit, quick: turns.New(n, 10*time.Microsecond), slow: turns.New(max(1, n/2), 0), steps: turns.New(n, time.Microsecond),
-		byKey: map[formKey]*form{}, recent: list.New(),
-	}
+	return &forms{limit: limit, byKey: map[formKey]*form{}, recent: list.New()}
 }
 
 // open makes a Constraint of a form.
@@ -197,39 +189,48 @@ func (all *forms) buildForm(f *form, text string) (*native.Form, error) {
 	ctx, stop := context.WithTimeoutCause(context.Background(), maxLine, engine.Errorf(engine.CodeOverloaded,
 		"other forms of answers are being compiled, which take long; this one has waited for %v; come back later", maxLine))
 	defer stop()
-	made, err := all.compileInTurn(ctx, all.quick, f, text, quickTime)
+	made, err := all.compileInTurn(ctx, quickStage(text), f, text, quickTime)
 	if !native.IsLate(err, quickTime) {
 		return made, err
 	}
-	return all.compileInTurn(ctx, all.slow, f, text, slowTime)
+	return all.compileInTurn(ctx, processors.Stage{Kind: "slow form", Takes: slowTime / 2}, f, text, slowTime)
 }
 
-// compileInTurn compiles when there is a turn; where the memory of all forms is used up, once more without those that nobody uses.
-func (all *forms) compileInTurn(ctx context.Context, line *turns.Turns, f *form, text string, most time.Duration) (*native.Form, error) {
-	if line.Take(ctx, len(text)) != nil {
-		return nil, context.Cause(ctx)
+// quickStage is the compiling of a form that takes no longer than quickTime; small texts go first.
+func quickStage(text string) processors.Stage {
+	return processors.Stage{Kind: "form", Takes: quickTime/4 + min(quickTime/2, time.Duration(len(text))*10*time.Microsecond)}
+}
+
+// compileInTurn compiles on a processor; where the memory of all forms is used up, once more without those that nobody uses.
+func (all *forms) compileInTurn(ctx context.Context, stage processors.Stage, f *form, text string, most time.Duration) (made *native.Form, err error) {
+	compile := func() (err error) {
+		made, err = f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
+		return err
 	}
-	defer line.Give()
-	made, err := f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
-	if !native.IsFull(err) {
-		return made, err
-	}
-	all.mu.Lock()
-	all.trimUnused(0)
-	all.mu.Unlock()
-	made, err = f.key.of.Compile(f.key.kind, text, most, &f.cancelled)
-	return made, all.explainError(err)
+	_, err = processors.Shared().Do(ctx, stage, func() error {
+		err := compile()
+		if !native.IsFull(err) {
+			return err
+		}
+		all.mu.Lock()
+		all.trimUnused(0)
+		all.mu.Unlock()
+		return all.explainError(compile())
+	})
+	return made, err
 }
 
 // runStep runs one step of a text of f.
 func (all *forms) runStep(f *form, run func() error) error {
 	f.stepping.Lock()
 	defer f.stepping.Unlock()
-	_ = all.steps.Take(context.Background(), int(f.last.Microseconds())) // steps end by themselves
-	defer all.steps.Give()
-	began := time.Now()
-	err := run()
-	if f.last = time.Since(began); err == nil {
+	_, err := processors.Shared().Do(context.Background(), processors.Stage{Kind: "form step", Takes: f.last}, func() error { // which ends by itself
+		began := time.Now()
+		err := run()
+		f.last = time.Since(began)
+		return err
+	})
+	if err == nil {
 		return nil
 	}
 	all.mu.Lock()

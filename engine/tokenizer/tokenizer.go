@@ -18,6 +18,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -151,7 +152,7 @@ func (t *Tokenizer) Close() {
 // and, of a long text, with ctx's error when ctx ends. Long texts of one salt are not recognised under
 // another, so that the time it takes does not tell what others have sent; words are.
 func (t *Tokenizer) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
-	e := encoding{t: t, salt: salt}
+	e := encoding{t: t, ctx: ctx, salt: salt}
 	if len(text) >= minWatched {
 		e.cancelled = new(atomic.Int32)
 		stop := context.AfterFunc(ctx, func() { e.cancelled.Store(1) })
@@ -180,6 +181,7 @@ const minWatched = 16 << 10
 // encoding is one Encode.
 type encoding struct {
 	t         *Tokenizer
+	ctx       context.Context
 	salt      string
 	cancelled *atomic.Int32 // not 0: nobody waits for the ids; nil for a short text
 }
@@ -195,8 +197,13 @@ func (e encoding) appendText(ids []engine.TokenID, text string) ([]engine.TokenI
 	return e.t.chunks.encodeText(ids, e.salt, text, e.encodeWords)
 }
 
-// encodeWords is bare by way of the words that are remembered.
+// encodeWords is bare by way of the words that are remembered. Others may have the processor before each chunk of a long text.
 func (e encoding) encodeWords(text string) ([]engine.TokenID, error) {
+	if e.cancelled != nil {
+		if err := processors.Yield(e.ctx); err != nil {
+			return nil, err
+		}
+	}
 	return e.t.words.encodeText(make([]engine.TokenID, 0, len(text)/3+8), "", text, e.encodeBare)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/osthread"
-	"github.com/prefillonly/prefillonly/internal/turns"
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -33,8 +32,7 @@ type Network struct {
 // Maker makes jobs of frames. Its methods are safe for concurrent use.
 type Maker struct {
 	pool    *client.Client
-	turns   *turns.Turns        // of the processors, to make inputs and read outputs
-	scalers chan *ffmpeg.Scaler // one for each turn
+	scalers chan *ffmpeg.Scaler // one for each stage that runs
 	labels  sync.Map            // of a class of a model
 }
 
@@ -45,8 +43,8 @@ type class struct {
 
 // New makes a Maker. The caller closes it when no frames are looked at any more.
 func New(pool *client.Client) *Maker {
-	n := max(1, runtime.GOMAXPROCS(0)-1)
-	m := &Maker{pool: pool, turns: turns.New(n, time.Nanosecond), scalers: make(chan *ffmpeg.Scaler, n)}
+	n := processors.Shared().Slots() + 1 // a short stage more
+	m := &Maker{pool: pool, scalers: make(chan *ffmpeg.Scaler, n)}
 	for range n {
 		m.scalers <- new(ffmpeg.Scaler)
 	}
@@ -62,21 +60,22 @@ func (m *Maker) Close() {
 
 // Took is what something took.
 type Took struct {
-	Waited    time.Duration // for its turn
+	Waited    time.Duration // for its slot
 	Processor time.Duration
 }
 
-// Turn does what takes a processor about so long when its turn has come. Its own error is why ctx has ended.
+// Turn does what takes a processor about so long when its turn has come. Its own errors are those of processors.Pool.
 func (m *Maker) Turn(ctx context.Context, takes time.Duration, do func(s *ffmpeg.Scaler) error) (took Took, err error) {
-	began := time.Now()
-	err = m.turns.Take(ctx, int(takes))
-	if took.Waited = time.Since(began); err != nil {
-		return took, err
-	}
-	defer m.turns.Give()
-	s := <-m.scalers
-	defer func() { m.scalers <- s }()
-	took.Processor, err = osthread.Measure(func() error { return do(s) })
+	return m.runStage(ctx, processors.Stage{Kind: "frames", Takes: takes}, do)
+}
+
+func (m *Maker) runStage(ctx context.Context, stage processors.Stage, do func(s *ffmpeg.Scaler) error) (took Took, err error) {
+	took.Waited, err = processors.Shared().Do(ctx, stage, func() error {
+		s := <-m.scalers
+		defer func() { m.scalers <- s }()
+		took.Processor, err = osthread.Measure(func() error { return do(s) })
+		return err
+	})
 	return took, err
 }
 
@@ -107,8 +106,12 @@ func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost t
 	if err != nil {
 		return 0, 0, err
 	}
+	return frameCost(served, in, width, height), max(1, served.Executors), nil
+}
+
+func frameCost(served *wire.Served, in *images.Target, width, height int) time.Duration {
 	units := served.Tensors.Units(1, float64(in.Bytes(height, width)/in.Type.Size()), false)
-	return served.Cost.Base + time.Duration(units*float64(served.Cost.Unit)), max(1, served.Executors), nil
+	return served.Cost.Base + time.Duration(units*float64(served.Cost.Unit))
 }
 
 func (m *Maker) modelInput(ctx context.Context, n *Network) (*wire.Served, *images.Target, error) {
@@ -227,7 +230,11 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, l L
 	if err != nil {
 		return nil, nil, err
 	}
-	data, shape, took, err := m.writeInput(ctx, to, f)
+	var due time.Time
+	if l.Deadline > 0 {
+		due = l.Arrived.Add(l.Deadline - frameCost(served, to, f.Width, f.Height))
+	}
+	data, shape, took, err := m.writeInput(ctx, to, f, due)
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, nil, err
@@ -251,8 +258,8 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, l L
 // pixelPace is about how long the making of an input takes for each of its pixels and of the frame's.
 const pixelPace = 10 * time.Nanosecond
 
-// writeInput makes the input of a frame.
-func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Frame) (data []byte, shape []int, took Took, err error) {
+// writeInput makes the input of a frame, by some time.
+func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Frame, due time.Time) (data []byte, shape []int, took Took, err error) {
 	shape = to.Shape(1, f.Height, f.Width)
 	size := to.Bytes(f.Height, f.Width)
 	if size > maxInput {
@@ -260,7 +267,7 @@ func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Fram
 	}
 	height, width := spatialSize(to, shape)
 	height, width = to.Inner(height, width, f.Height, f.Width)
-	took, err = m.Turn(ctx, pixelPace*time.Duration(f.Width*f.Height+height*width), func(s *ffmpeg.Scaler) error {
+	took, err = m.runStage(ctx, processors.Stage{Kind: "input", Takes: pixelPace * time.Duration(f.Width*f.Height+height*width), Due: due}, func(s *ffmpeg.Scaler) error {
 		pixels := make([]byte, 3*height*width)
 		if err := s.BGR(f, width, height, pixels); err != nil {
 			return err

@@ -32,7 +32,7 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 	if err != nil {
 		return nil, spent, err
 	}
-	data, shape, took, err := m.writeInput(ctx, to, f)
+	data, shape, took, err := m.writeInput(ctx, to, f, time.Time{})
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, spent, err

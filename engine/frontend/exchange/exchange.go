@@ -16,6 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
@@ -56,7 +57,7 @@ func (s *Shared) Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	w.Header().Set("X-Request-Id", x.ID)
-	return x, x.ResponseWriter, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	return x, x.ResponseWriter, r.WithContext(processors.WithSeat(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
 
 // From is the exchange of a request that Begin returned, by its context.

@@ -1,55 +1,56 @@
 package exchange
 
 import (
-	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 const (
-	// bigPrompt is the size in bytes from which a body waits for its turn to be prepared, behind
+	// bigPrompt is the size in bytes from which a body waits for a processor to be prepared, behind
 	// smaller ones; what is smaller is prepared at once.
 	bigPrompt = 64 << 10
 	// preparePace is about what a byte takes to be prepared.
 	preparePace = 500 * time.Nanosecond
 )
 
-// Prepare reads and decodes r's body of JSON, and goes on with what it says. A big body waits for its turn before it
-// is decoded, and keeps the turn until next returns.
+// Prepare reads and decodes r's body of JSON, and goes on with what it says. A big body waits for a processor before it
+// is decoded, and has it until next returns.
 func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	decode func(body []byte) (*Request, *api.Error), next func(*Request) (*Prepared, *Refusal),
-) (*Prepared, *Refusal) {
+) (made *Prepared, refused *Refusal) {
 	b, refused := x.readJSON(r)
 	if refused != nil {
 		return nil, refused
 	}
-	done, refused := x.shared.waitTurn(r.Context(), b)
-	if refused != nil {
-		return nil, refused
+	release := sync.OnceFunc(b.Release)
+	defer release()
+	_, ended := x.shared.cfg.Processors.Do(r.Context(), b.preparation(), func() error {
+		request, err := decode(b.Bytes)
+		if err == nil {
+			x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
+		}
+		release()
+		if err != nil {
+			refused = Invalid(err)
+			return nil
+		}
+		made, refused = next(request)
+		return nil
+	})
+	if ended != nil {
+		return nil, Ended(r.Context())
 	}
-	defer done()
-	request, err := decode(b.Bytes)
-	if err == nil {
-		x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
-	}
-	b.Release()
-	if err != nil {
-		return nil, Invalid(err)
-	}
-	return next(request)
+	return made, refused
 }
 
-// waitTurn waits until b may be decoded and tokenized, which for all but a big body is now. The caller calls
-// done after that. A refused body is released.
-func (s *Shared) waitTurn(ctx context.Context, b *Body) (done func(), refused *Refusal) {
+// preparation is the stage from the decoding of b to its tokens.
+func (b *Body) preparation() processors.Stage {
 	if len(b.Bytes) < bigPrompt {
-		return func() {}, nil
+		return processors.Stage{}
 	}
-	if s.prepare.Take(ctx, len(b.Bytes)) != nil {
-		b.Release()
-		return nil, Ended(ctx)
-	}
-	return s.prepare.Give, nil
+	return processors.Stage{Kind: "body", Takes: time.Duration(len(b.Bytes)) * preparePace}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,11 +23,12 @@ func decodeText(body []byte) (*string, *api.Error) {
 	return &text, nil
 }
 
-// TestBigBodiesTakeTurns holds that no more big bodies are prepared at a time than there are turns, that small ones wait for none of
-// them, and that those whose client leaves give their memory back, in a turn or in the queue.
-func TestBigBodiesTakeTurns(t *testing.T) {
+// TestBigBodiesWaitForProcessors holds that no more big bodies are prepared at a time than there are processors, that small ones wait for none of
+// them, and that those whose client leaves give their memory back, while prepared or in the queue.
+func TestBigBodiesWaitForProcessors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewShared(Config{MaxBody: 1 << 20, Draining: func() bool { return false }, Log: zap.NewNop()})
+		const slots = 2
+		s := NewShared(Config{MaxBody: 1 << 20, Draining: func() bool { return false }, Processors: processors.New(slots), Log: zap.NewNop()})
 		var inTurn atomic.Int32
 		prepare := func(ctx context.Context, body string, next func()) *Refusal {
 			x, _, r := s.Begin(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body)))
@@ -44,9 +45,8 @@ func TestBigBodiesTakeTurns(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		turns := max(1, runtime.GOMAXPROCS(0)/2)
-		if got := int(inTurn.Load()); got != turns || s.Held() == 0 {
-			t.Errorf("%d big bodies are prepared at a time, want %d; %d bytes are held", got, turns, s.Held())
+		if got := int(inTurn.Load()); got != slots || s.Held() == 0 {
+			t.Errorf("%d big bodies are prepared at a time, want %d; %d bytes are held", got, slots, s.Held())
 		}
 		if refused := prepare(t.Context(), strings.Repeat("p", bigPrompt-1), func() {}); refused != nil {
 			t.Errorf("a small body: %+v", refused)

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -10,22 +9,22 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/internal/budget"
-	"github.com/prefillonly/prefillonly/internal/turns"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // Config is what exchanges are told of the server.
 type Config struct {
-	MaxBody     int64         // bytes of a body
-	BodyTimeout time.Duration // in which a body has to come
-	Draining    func() bool   // the server ends
+	MaxBody     int64            // bytes of a body
+	BodyTimeout time.Duration    // in which a body has to come
+	Draining    func() bool      // the server ends
+	Processors  *processors.Pool // default: this process's
 	Log         *zap.Logger
 }
 
-// Shared is what the exchanges of a server have in common: the memory that their bodies may take, turns to prepare big ones, buffers.
+// Shared is what the exchanges of a server have in common: the memory that their bodies may take, buffers.
 // Its methods are safe for concurrent use.
 type Shared struct {
 	cfg      Config
-	prepare  *turns.Turns   // of big bodies, from the decoding of their JSON to the tokens
 	buffers  sync.Pool      // *[]byte, for bodies and answers
 	bodies   *budget.Budget // of memory of big request bodies
 	released atomic.Int64   // bytes since memory was given back
@@ -34,7 +33,10 @@ type Shared struct {
 
 // NewShared makes what exchanges share.
 func NewShared(cfg Config) *Shared {
-	s := &Shared{cfg: cfg, prepare: turns.New(max(1, runtime.GOMAXPROCS(0)/2), preparePace), bodies: budget.New(bodyBudget * cfg.MaxBody)}
+	if cfg.Processors == nil {
+		cfg.Processors = processors.Shared()
+	}
+	s := &Shared{cfg: cfg, bodies: budget.New(bodyBudget * cfg.MaxBody)}
 	s.buffers.New = func() any { return new([]byte) }
 	return s
 }

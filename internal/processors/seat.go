@@ -1,0 +1,72 @@
+package processors
+
+import (
+	"context"
+	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/stages"
+)
+
+// seat is where a request's slot is known to all that it calls. One goroutine uses it at a time.
+type seat struct {
+	pool  *Pool // nil: it has no slot
+	id    uint64
+	began time.Time
+	ends  time.Time // about
+}
+
+type seatKey struct{}
+
+// WithSeat makes a context by which what is called within Do knows of its slot: Do there asks for no second one, and Yield
+// lends it to others.
+func WithSeat(ctx context.Context) context.Context {
+	return context.WithValue(ctx, seatKey{}, new(seat))
+}
+
+func seatOf(ctx context.Context) *seat {
+	at, _ := ctx.Value(seatKey{}).(*seat)
+	return at
+}
+
+// Yield lets a stage go before the rest of this one if its turn has come: call it where the work can be interrupted. When it fails,
+// as Do does, the slot is lost.
+func Yield(ctx context.Context) error {
+	at := seatOf(ctx)
+	if at == nil || at.pool == nil || !at.pool.Wanting() {
+		return nil
+	}
+	p, id := at.pool, at.id
+	p.mu.Lock()
+	answer := p.stepWaiting(id, stages.Yield{ID: id, Left: max(quick, time.Until(at.ends))})
+	p.mu.Unlock()
+	yielded := time.Now()
+	if err := p.wait(ctx, id, answer); err != nil {
+		at.pool = nil
+		return err
+	}
+	away := time.Since(yielded)
+	at.began, at.ends = at.began.Add(away), at.ends.Add(away)
+	return nil
+}
+
+// sit waits for a slot.
+func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
+	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
+		s.Due = ends
+	}
+	id, answer := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due})
+	if err := p.wait(ctx, id, answer); err != nil {
+		return err
+	}
+	now := time.Now()
+	*at = seat{pool: p, id: id, began: now, ends: now.Add(s.Takes)}
+	return nil
+}
+
+// leave gives the slot back, if it was not lost.
+func (at *seat) leave() {
+	if at.pool != nil {
+		at.pool.step(stages.Done{ID: at.id, Took: time.Since(at.began)})
+		at.pool = nil
+	}
+}
