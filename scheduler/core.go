@@ -151,9 +151,9 @@ func (c *Core) expireOrphans(p *executors.Pool) {
 
 // giveUp answers the jobs of models for which an executor has had no room for too long.
 func (c *Core) giveUp(e *executors.Executor) {
-	for _, l := range slices.Clone(e.Busy()) {
-		if err := l.Stuck(c.fleet.Now, l.Waits(), c.cfg.UnavailableAfter); err != nil {
-			for _, j := range executors.EmptyInstance(l) {
+	for _, inst := range slices.Clone(e.Busy()) {
+		if err := inst.Stuck(c.fleet.Now, inst.Waits(), c.cfg.UnavailableAfter); err != nil {
+			for _, j := range executors.EmptyInstance(inst) {
 				c.failJob(j, err)
 			}
 		}
@@ -179,8 +179,8 @@ func (c *Core) resetPrefixCaches(from PeerID, serial uint64) {
 	}
 	done := &wire.ResetDone{Serial: serial}
 	for _, e := range c.fleet.Executors {
-		for _, l := range e.Instances {
-			dropped, held := l.Cache.ClearPages()
+		for _, inst := range e.Instances {
+			dropped, held := inst.Cache.ClearPages()
 			done.Dropped += dropped
 			done.Held += held
 		}

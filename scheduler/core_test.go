@@ -263,8 +263,8 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("cancel of the running job sent %+v, want an abort and the run of job 3", out)
 	}
 	w.step("cpu", answer(runs(out)[0], time.Second))
-	if l := w.core.fleet.Executors[0].Instances[0]; len(w.core.jobs) != 0 || l.Queue.Len() != 0 || l.Cache.Index.Used() != 10 {
-		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), l.Queue.Len(), l.Cache.Index.Used())
+	if inst := w.core.fleet.Executors[0].Instances[0]; len(w.core.jobs) != 0 || inst.Queue.Len() != 0 || inst.Cache.Index.Used() != 10 {
+		t.Errorf("%d jobs, %d queued, %d pages used after all", len(w.core.jobs), inst.Queue.Len(), inst.Cache.Index.Used())
 	}
 }
 

@@ -30,9 +30,9 @@ func (h *history) yield(executor PeerID) {
 // checkRoom holds that lowest jobs begin only where no other job waits for weights.
 func (h *poolHistory) checkRoom(d *hostOfMany, run *wire.Run) {
 	e := h.core.executorAt(d.name)
-	for _, l := range e.Instances {
-		m := d.model(l.Info.Name)
-		for j := range l.Queue.All() {
+	for _, inst := range e.Instances {
+		m := d.model(inst.Info.Name)
+		for j := range inst.Queue.All() {
 			for _, w := range m.Weights {
 				if !d.resident[w] {
 					h.t.Fatalf("%s is to run pass %d of lowest jobs while job %d waits for piece %d of %s", d.name, run.Pass, j.Order, w, m.Name)

@@ -24,8 +24,8 @@ func (c *Core) goOn(j *executors.Job) {
 	}
 	extendJob(j, m)
 	c.fleet.RenewOrder(j)
-	if l := c.place(j); l != nil {
-		c.dispatchWork(l.Executor)
+	if inst := c.place(j); inst != nil {
+		c.dispatchWork(inst.Executor)
 	}
 }
 

@@ -153,8 +153,8 @@ func (c *Core) registerPeer(from PeerID, name peerName, m *wire.Hello) *peer {
 // whose home it is.
 func (c *Core) adoptJobs(e *executors.Executor) {
 	c.placeAll(c.fleet.AdoptOrphans(e))
-	for _, l := range e.Instances {
-		c.placeAll(c.fleet.Homecoming(l))
+	for _, inst := range e.Instances {
+		c.placeAll(c.fleet.Homecoming(inst))
 	}
 	c.dispatchWork(e)
 }

@@ -39,8 +39,8 @@ func (c *Core) handleSubmit(from PeerID, m *wire.Submit) {
 	j := c.fleet.NewJob(m, p.frontend)
 	c.jobs[m.ID] = j
 	p.frontend.Jobs[m.ID] = j
-	if l := c.place(j); l != nil {
-		c.dispatchWork(l.Executor)
+	if inst := c.place(j); inst != nil {
+		c.dispatchWork(inst.Executor)
 	}
 }
 
@@ -143,16 +143,16 @@ func (c *Core) admitJob(m *wire.Submit) *engine.Error {
 // place finds an instance for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
 // the job is refused. Of promised frames only a stream's newest waits.
 func (c *Core) place(j *executors.Job) *executors.Instance {
-	l, err := c.fleet.PlaceJob(j)
+	inst, err := c.fleet.PlaceJob(j)
 	if err != nil {
 		c.failJob(j, err)
-		return l
+		return inst
 	}
 	if older := c.fleet.OlderFrame(j); older != nil {
 		older.Instance.Group.Stats.Superseded++
 		c.failJob(older, engine.Errorf(engine.CodeDeadline, "superseded: a newer frame of stream %q has come", j.Submit.Stream))
 	}
-	return l
+	return inst
 }
 
 // placeAll places jobs, and dispatches their executors when all are in their instances, so that the
@@ -161,9 +161,9 @@ func (c *Core) placeAll(jobs []*executors.Job) {
 	var busy []*executors.Executor
 	seen := map[*executors.Executor]bool{}
 	for _, j := range jobs {
-		if l := c.place(j); l != nil && !seen[l.Executor] {
-			seen[l.Executor] = true
-			busy = append(busy, l.Executor)
+		if inst := c.place(j); inst != nil && !seen[inst.Executor] {
+			seen[inst.Executor] = true
+			busy = append(busy, inst.Executor)
 		}
 	}
 	for _, e := range busy {

@@ -16,28 +16,28 @@ func (e *Executor) modelDemands() (demands []residency.Demand) {
 	}
 	mixed := e.feeds > 0
 	seconds := mixed || queue.InSeconds(e.shared.Policy)
-	for _, l := range e.lines[Live].busy {
-		demands = append(demands, residency.Demand{Model: l.Number(), Work: demandOf{l, mixed}, Kept: l.Promised(e.shared.Now)})
+	for _, inst := range e.lines[Live].busy {
+		demands = append(demands, residency.Demand{Model: inst.Number(), Work: demandOf{inst, mixed}, Kept: inst.Promised(e.shared.Now)})
 	}
 	for _, m := range e.Loader.Loaded() {
-		l := e.Instance(m.Info.Name)
+		inst := e.Instance(m.Info.Name)
 		switch {
-		case l.waiting > 0:
-		case l.Promised(e.shared.Now):
-			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
+		case inst.waiting > 0:
+		case inst.Promised(e.shared.Now):
+			demands = append(demands, residency.Demand{Model: inst.Number(), Kept: true})
 		case seconds: // else what was used longest ago goes first
-			service := l.Cost.Seconds(l.Group.typicalWork())
-			demands = append(demands, residency.Demand{Model: l.Number(), Idle: true, Work: residency.Requests{Service: service, Next: l.NextJob(e.shared.Now)}})
+			service := inst.Cost.Seconds(inst.Group.typicalWork())
+			demands = append(demands, residency.Demand{Model: inst.Number(), Idle: true, Work: residency.Requests{Service: service, Next: inst.NextJob(e.shared.Now)}})
 		}
 	}
 	for _, m := range e.Loader.Keepers() {
-		if l := e.Instance(m.Info.Name); !l.Ready() && l.waiting == 0 {
-			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
+		if inst := e.Instance(m.Info.Name); !inst.Ready() && inst.waiting == 0 {
+			demands = append(demands, residency.Demand{Model: inst.Number(), Kept: true})
 		}
 	}
-	for _, l := range e.awaitedInstances(now) {
-		if l.waiting == 0 && !l.Kept() {
-			demands = append(demands, residency.Demand{Model: l.Number(), Kept: true})
+	for _, inst := range e.awaitedInstances(now) {
+		if inst.waiting == 0 && !inst.Kept() {
+			demands = append(demands, residency.Demand{Model: inst.Number(), Kept: true})
 		}
 	}
 	return demands
@@ -46,8 +46,8 @@ func (e *Executor) modelDemands() (demands []residency.Demand) {
 // awaitedInstances lists the instances that streams with promised deadlines need and that are not there.
 func (e *Executor) awaitedInstances(now float64) (instances []*Instance) {
 	for _, name := range e.Ledger.Models(now) {
-		if l := e.Instance(name); l != nil && !l.Ready() && !l.Useless() {
-			instances = append(instances, l)
+		if inst := e.Instance(name); inst != nil && !inst.Ready() && !inst.Useless() {
+			instances = append(instances, inst)
 		}
 	}
 	return instances
@@ -61,24 +61,24 @@ type demandOf struct {
 
 // Key implements residency.Work.
 func (a demandOf) Key(load, back float64) float64 {
-	l := a.instance
+	inst := a.instance
 	key := math.Inf(1)
-	s := l.Executor.queueScale(l, Live, load+back)
-	j, turn := l.headJob(Live, 0), jobOf(l.Queue.Turn())
+	s := inst.Executor.queueScale(inst, Live, load+back)
+	j, turn := inst.headJob(Live, 0), jobOf(inst.Queue.Turn())
 	switch {
 	case a.mixed:
 		for _, j := range []*Job{j, turn} {
 			if j != nil {
-				key = min(key, l.urgencyKey(j)+s.Load)
+				key = min(key, inst.urgencyKey(j)+s.Load)
 			}
 		}
 	case j != nil:
-		key = l.Queue.Weigh(&j.Job, s)
+		key = inst.Queue.Weigh(&j.Job, s)
 	}
 	if turn != nil && !a.mixed {
-		key = min(key, l.Queue.WeighTurn(s))
+		key = min(key, inst.Queue.WeighTurn(s))
 	}
-	if w, ok := l.frames.DemandWork(l.shared.Now); ok {
+	if w, ok := inst.frames.DemandWork(inst.shared.Now); ok {
 		key = min(key, w.Key(load, back))
 	}
 	return key

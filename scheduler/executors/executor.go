@@ -54,13 +54,13 @@ func (e *Executor) Instance(model string) *Instance {
 // Load predicts the seconds of work that an executor has to do before a job of a class that comes now.
 func (e *Executor) Load(c Class) float64 {
 	sum := 0.0
-	for _, l := range e.lines[Lowest].busy {
+	for _, inst := range e.lines[Lowest].busy {
 		if c == Lowest {
-			sum += l.Cost.Seconds(l.Lowest.Predicted)
+			sum += inst.Cost.Seconds(inst.Lowest.Predicted)
 		}
 	}
-	for _, l := range e.lines[Live].busy {
-		sum += l.Cost.Seconds(l.Queue.Predicted) + l.frames.SecondsWaiting()
+	for _, inst := range e.lines[Live].busy {
+		sum += inst.Cost.Seconds(inst.Queue.Predicted) + inst.frames.SecondsWaiting()
 	}
 	for _, j := range e.promised {
 		sum += jobOf(j).Instance.Cost.Seconds(j.Left())
@@ -76,9 +76,9 @@ func (e *Executor) Load(c Class) float64 {
 // Busy lists the instances in which jobs wait.
 func (e *Executor) Busy() []*Instance {
 	list := slices.Clone(e.lines[Live].busy)
-	for _, l := range e.lines[Lowest].busy {
-		if !slices.Contains(list, l) {
-			list = append(list, l)
+	for _, inst := range e.lines[Lowest].busy {
+		if !slices.Contains(list, inst) {
+			list = append(list, inst)
 		}
 	}
 	return list
@@ -92,12 +92,12 @@ func (e *Executor) HasLowest() bool { return len(e.lines[Lowest].busy)+len(e.Low
 
 // queueScale is by what jobs of an instance are compared with those of others, when so many seconds are left to load it that
 // each of them pays its part of.
-func (e *Executor) queueScale(l *Instance, c Class, load float64) queue.Scale {
-	waiting := l.waiting
+func (e *Executor) queueScale(inst *Instance, c Class, load float64) queue.Scale {
+	waiting := inst.waiting
 	if c == Lowest {
-		waiting = l.Lowest.Len()
+		waiting = inst.Lowest.Len()
 	}
-	return queue.Scale{Now: e.shared.Seconds(), Rate: l.Cost.Rate(), Load: load / float64(max(waiting, 1)), Aging: e.aging}
+	return queue.Scale{Now: e.shared.Seconds(), Rate: inst.Cost.Rate(), Load: load / float64(max(waiting, 1)), Aging: e.aging}
 }
 
 // SetAging finds how jobs of different instances age: for all alike, or one instance that is overloaded would starve the
@@ -105,40 +105,40 @@ func (e *Executor) queueScale(l *Instance, c Class, load float64) queue.Scale {
 func (e *Executor) SetAging() {
 	fairness := e.shared.Fairness
 	e.aging = 0
-	for _, l := range e.Instances {
-		if l.Info.Tokens != nil {
-			e.aging = max(e.aging, min(fairness*l.Cost.Rate(), residency.Aging))
+	for _, inst := range e.Instances {
+		if inst.Info.Tokens != nil {
+			e.aging = max(e.aging, min(fairness*inst.Cost.Rate(), residency.Aging))
 		}
 	}
 	if e.aging == 0 {
-		for _, l := range e.Instances {
-			e.aging = max(e.aging, min(fairness*l.Cost.Rate(), residency.Aging))
+		for _, inst := range e.Instances {
+			e.aging = max(e.aging, min(fairness*inst.Cost.Rate(), residency.Aging))
 		}
 	}
 }
 
 // countWaiting notes that so many jobs more, or less, of a class wait in an instance.
-func (l *Instance) countWaiting(c Class, jobs int) {
-	s, g, line := l.shared, l.Group, &l.Executor.lines[c]
+func (inst *Instance) countWaiting(c Class, jobs int) {
+	s, g, line := inst.shared, inst.Group, &inst.Executor.lines[c]
 	if c == Lowest {
 		s.LowestWaiting += jobs
-		if n := l.Lowest.Len(); jobs > 0 && n == jobs {
-			line.busy = append(line.busy, l)
+		if n := inst.Lowest.Len(); jobs > 0 && n == jobs {
+			line.busy = append(line.busy, inst)
 		} else if n == 0 {
-			line.busy = slices.DeleteFunc(line.busy, func(o *Instance) bool { return o == l })
-			l.IdleFrom(s.Now)
+			line.busy = slices.DeleteFunc(line.busy, func(o *Instance) bool { return o == inst })
+			inst.IdleFrom(s.Now)
 		}
 		return
 	}
-	before, waited := l.waiting, g.Waiting
-	l.waiting += jobs
+	before, waited := inst.waiting, g.Waiting
+	inst.waiting += jobs
 	g.Waiting += jobs
 	switch {
 	case before == 0:
-		line.busy = append(line.busy, l)
-	case l.waiting == 0:
-		line.busy = slices.Delete(line.busy, slices.Index(line.busy, l), slices.Index(line.busy, l)+1)
-		l.IdleFrom(s.Now)
+		line.busy = append(line.busy, inst)
+	case inst.waiting == 0:
+		line.busy = slices.Delete(line.busy, slices.Index(line.busy, inst), slices.Index(line.busy, inst)+1)
+		inst.IdleFrom(s.Now)
 	}
 	switch {
 	case waited == 0:

@@ -20,7 +20,7 @@ func (e *Executor) LoadWeights() {
 		return
 	}
 	wanting := slices.ContainsFunc(e.lines[Live].busy, isAbsent)
-	if wanting && slices.ContainsFunc(e.lines[Live].busy, func(l *Instance) bool { return l.Lacks() }) { // then what lowest passes hold goes first
+	if wanting && slices.ContainsFunc(e.lines[Live].busy, func(inst *Instance) bool { return inst.Lacks() }) { // then what lowest passes hold goes first
 		e.abortLowest(anyPass)
 	}
 	if !e.loadNext() && wanting && e.abortLowest(anyPass) {
@@ -72,22 +72,22 @@ func (e *Executor) LoadAnswered(m *wire.Loaded) (failed *Instance) {
 
 // beginArea makes room for a pass of an instance, and holds its weights until endArea; it says whether that could be.
 // Passes of lowest jobs make way for others.
-func (l *Instance) beginArea(c Class) bool {
-	e := l.Executor
+func (inst *Instance) beginArea(c Class) bool {
+	e := inst.Executor
 	asks := e.modelDemands
 	if c == Lowest {
 		asks = e.lowestDemands
 	}
-	drop, ok := e.Loader.Begin(&l.Model, c == Lowest, asks)
+	drop, ok := e.Loader.Begin(&inst.Model, c == Lowest, asks)
 	if !ok && c == Live && e.abortLowest(anyPass) {
-		return l.beginArea(c)
+		return inst.beginArea(c)
 	}
 	e.dropWeights(drop)
 	return ok
 }
 
 // endArea gives back what beginArea took, once the pass is off the executor.
-func (e *Executor) endArea(l *Instance) { e.Loader.End(&l.Model, e.workBytes()) }
+func (e *Executor) endArea(inst *Instance) { e.Loader.End(&inst.Model, e.workBytes()) }
 
 // workBytes is the bytes that the passes on the executor work in at most.
 func (e *Executor) workBytes() (most uint64) {
@@ -101,7 +101,7 @@ func (e *Executor) workBytes() (most uint64) {
 // again those to be kept that have failed.
 func (e *Executor) TendModels() {
 	e.noRoom = false
-	for _, l := range e.Instances {
-		e.dropWeights(l.Tend(e.shared.Now, l.Waits()))
+	for _, inst := range e.Instances {
+		e.dropWeights(inst.Tend(e.shared.Now, inst.Waits()))
 	}
 }

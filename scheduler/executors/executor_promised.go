@@ -31,24 +31,24 @@ func (j *Job) CountServed(inTime bool) {
 // LongestBlock is the longest time in seconds for which a frame of an instance may have to wait for a step of other work.
 func (e *Executor) LongestBlock(of *Instance) float64 {
 	longest := 0.0
-	for _, l := range e.Instances {
-		if !l.Group.Asked {
+	for _, inst := range e.Instances {
+		if !inst.Group.Asked {
 			continue
 		}
 		switch {
 		case !e.Info.Nests || !of.canNest():
-			longest = max(longest, l.longest)
-		case l.Info.Step > 0:
-			longest = max(longest, l.Info.Step.Seconds())
+			longest = max(longest, inst.longest)
+		case inst.Info.Step > 0:
+			longest = max(longest, inst.Info.Step.Seconds())
 		default:
-			longest = max(longest, l.longest)
+			longest = max(longest, inst.longest)
 		}
 	}
 	return longest
 }
 
 // canNest says that a pass of the instance may run inside one of another: it needs no work memory that others use.
-func (l *Instance) canNest() bool { return l.Executor.Info.Nests && l.Info.Tensors != nil }
+func (inst *Instance) canNest() bool { return inst.Executor.Info.Nests && inst.Info.Tensors != nil }
 
 // dueFrames is the promised frames that run next, the earliest deadline and what shares a pass with it; nil if none
 // whose model is on the device waits.
@@ -57,14 +57,14 @@ func (e *Executor) dueFrames() []*queue.Job {
 	if i < 0 {
 		return nil
 	}
-	l := jobOf(e.promised[i]).Instance
+	inst := jobOf(e.promised[i]).Instance
 	var same []*queue.Job
 	for _, j := range e.promised[i:] {
-		if jobOf(j).Instance == l && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
+		if jobOf(j).Instance == inst && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
 			same = append(same, j)
 		}
 	}
-	return l.frames.PickBatch(same, e.shared.Now)
+	return inst.frames.PickBatch(same, e.shared.Now)
 }
 
 // UrgentFrames is promised frames that are to interrupt the running pass; nil if there are none. Nested says that they can run
@@ -100,8 +100,8 @@ func (e *Executor) latestInterrupt() time.Duration {
 	at := time.Duration(math.MaxInt64)
 	sum := e.Running.Instance.Info.Step
 	for _, j := range e.promised {
-		if l := jobOf(j).Instance; l.Ready() {
-			sum += l.frames.UpperCost(j)
+		if inst := jobOf(j).Instance; inst.Ready() {
+			sum += inst.frames.UpperCost(j)
 			at = min(at, j.Deadline-sum)
 		}
 	}

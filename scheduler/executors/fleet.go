@@ -44,18 +44,18 @@ func (f *Fleet) PlaceJob(j *Job) (*Instance, *engine.Error) {
 		p.Orphans = append(p.Orphans, j)
 		return nil, nil
 	}
-	l, err := f.routeJob(p, j)
+	inst, err := f.routeJob(p, j)
 	if err != nil {
-		return l, err
+		return inst, err
 	}
-	f.Enqueue(j, l)
-	return l, nil
+	f.Enqueue(j, inst)
+	return inst, nil
 }
 
 // Enqueue puts a job in an instance.
-func (f *Fleet) Enqueue(j *Job, l *Instance) {
-	l.Enqueue(j)
-	f.poolOf(l).places.addPlace(j, l)
+func (f *Fleet) Enqueue(j *Job, inst *Instance) {
+	inst.Enqueue(j)
+	f.poolOf(inst).places.addPlace(j, inst)
 }
 
 // ForgetJob drops a job from wherever it is, a pass excepted: its caller ends its part in that.
@@ -135,15 +135,15 @@ func (f *Fleet) StealJobs(e *Executor) {
 
 // stealFrom moves a job of a class of one model.
 func (f *Fleet) stealFrom(p *Pool, e *Executor, c Class) bool {
-	i := slices.IndexFunc(p.serving, func(l *Instance) bool { return l.Executor == e })
+	i := slices.IndexFunc(p.serving, func(inst *Instance) bool { return inst.Executor == e })
 	if i < 0 || p.serving[i].Closed(f.Now) != nil {
 		return false
 	}
-	l := p.serving[i]
+	inst := p.serving[i]
 	var from *Instance
 	var most float64
 	for _, other := range p.serving {
-		if other == l || other.QueueOf(c).Len() == 0 || !other.Executor.RunsClass(c) {
+		if other == inst || other.QueueOf(c).Len() == 0 || !other.Executor.RunsClass(c) {
 			continue
 		}
 		if load := other.Executor.Load(c); load > most {
@@ -154,10 +154,10 @@ func (f *Fleet) stealFrom(p *Pool, e *Executor, c Class) bool {
 		return false
 	}
 	j := from.NewestJob(c)
-	if j == nil || f.checkFits(j, l) != nil || l.Missing()+l.Cost.Seconds(j.Size(0).Alone()) >= most {
+	if j == nil || f.checkFits(j, inst) != nil || inst.Missing()+inst.Cost.Seconds(j.Size(0).Alone()) >= most {
 		return false
 	}
 	from.TakeJob(j)
-	f.Enqueue(j, l)
+	f.Enqueue(j, inst)
 	return true
 }

@@ -24,14 +24,14 @@ func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced 
 	old := e.Instances
 	e.Instances, e.byName = nil, map[string]*Instance{}
 	var gone []*residency.Model
-	for _, l := range old {
-		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return isSameModel(l, &m) }); i < 0 {
-			displaced = append(displaced, f.removeInstance(l)...)
-			gone = append(gone, &l.Model)
+	for _, inst := range old {
+		if i := slices.IndexFunc(info.Models, func(m wire.ModelInfo) bool { return isSameModel(inst, &m) }); i < 0 {
+			displaced = append(displaced, f.removeInstance(inst)...)
+			gone = append(gone, &inst.Model)
 		}
 	}
 	for _, m := range info.Models {
-		i := slices.IndexFunc(old, func(l *Instance) bool { return isSameModel(l, &m) })
+		i := slices.IndexFunc(old, func(inst *Instance) bool { return isSameModel(inst, &m) })
 		switch {
 		case e.Instance(m.Name) != nil: // named twice
 		case i >= 0:
@@ -42,8 +42,8 @@ func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced 
 		}
 	}
 	e.Loader.Found(known, gone)
-	for _, l := range e.Instances {
-		l.Settle()
+	for _, inst := range e.Instances {
+		inst.Settle()
 	}
 	e.SetAging()
 	f.Models++
@@ -51,9 +51,9 @@ func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced 
 }
 
 // isSameModel says whether an instance is that of a model as it is told now: the same jobs are done with the same pages.
-func isSameModel(l *Instance, m *wire.ModelInfo) bool {
-	return l.Info.Name == m.Name && l.Info.Fingerprint == m.Fingerprint && l.Info.Reason == m.Reason &&
-		reflect.DeepEqual(l.Info.Tokens, m.Tokens) && reflect.DeepEqual(withoutMeasuredCosts(l.Info.Tensors), withoutMeasuredCosts(m.Tensors))
+func isSameModel(inst *Instance, m *wire.ModelInfo) bool {
+	return inst.Info.Name == m.Name && inst.Info.Fingerprint == m.Fingerprint && inst.Info.Reason == m.Reason &&
+		reflect.DeepEqual(inst.Info.Tokens, m.Tokens) && reflect.DeepEqual(withoutMeasuredCosts(inst.Info.Tensors), withoutMeasuredCosts(m.Tensors))
 }
 
 // withoutMeasuredCosts is limits but for what gradients and larger frames cost, which is measured when there is an instance already.
@@ -73,31 +73,31 @@ func withoutMeasuredCosts(t *wire.TensorLimits) *wire.TensorLimits {
 
 func (f *Fleet) addInstance(e *Executor, m wire.ModelInfo) {
 	p := f.poolForModel(m.Name)
-	l := e.AddInstance(m, &p.Group)
+	inst := e.AddInstance(m, &p.Group)
 	p.Known = true
-	p.Instances = append(p.Instances, l)
+	p.Instances = append(p.Instances, inst)
 	p.electInfo()
-	if l.Info.Tokens != nil {
-		l.Cache.Name.Rank = f.freeRank(l)
-		f.Events.Cleared(l.Cache.Name)
+	if inst.Info.Tokens != nil {
+		inst.Cache.Name.Rank = f.freeRank(inst)
+		f.Events.Cleared(inst.Cache.Name)
 	}
 }
 
 // renewInstance takes in what is told anew of a model. It returns the jobs of one that can be run no more.
-func (f *Fleet) renewInstance(l *Instance, m wire.ModelInfo) []*Job {
-	l.Renew(m)
-	if !l.Useless() || !l.Waits() {
+func (f *Fleet) renewInstance(inst *Instance, m wire.ModelInfo) []*Job {
+	inst.Renew(m)
+	if !inst.Useless() || !inst.Waits() {
 		return nil
 	}
-	f.poolOf(l).electInfo()
-	return EmptyInstance(l)
+	f.poolOf(inst).electInfo()
+	return EmptyInstance(inst)
 }
 
 // EmptyInstance takes the jobs that wait in an instance out of it, in the order of submission.
-func EmptyInstance(l *Instance) []*Job {
-	jobs := SortBySubmission(l.Jobs())
+func EmptyInstance(inst *Instance) []*Job {
+	jobs := SortBySubmission(inst.Jobs())
 	for _, j := range jobs {
-		l.TakeJob(j)
+		inst.TakeJob(j)
 		j.ReleasePages()
 		j.Instance = nil
 		j.Found(0, 0)
@@ -106,12 +106,12 @@ func EmptyInstance(l *Instance) []*Job {
 }
 
 // displaceJobs takes the jobs of an instance that is gone out of it, those that wait and those in its passes.
-func displaceJobs(l *Instance) []*Job {
-	jobs := l.Jobs()
+func displaceJobs(inst *Instance) []*Job {
+	jobs := inst.Jobs()
 	for _, j := range jobs {
-		l.TakeJob(j)
+		inst.TakeJob(j)
 	}
-	for _, p := range l.Passes() {
+	for _, p := range inst.Passes() {
 		jobs = append(jobs, p.Items...)
 	}
 	for _, j := range jobs {
@@ -122,36 +122,36 @@ func displaceJobs(l *Instance) []*Job {
 }
 
 // removeInstance removes an instance from its executor and its pool, aborts its passes and returns its jobs. Its weights stay.
-func (f *Fleet) removeInstance(l *Instance) []*Job {
-	jobs := displaceJobs(l)
-	for _, p := range l.Passes() {
-		l.Executor.AbortPass(p)
+func (f *Fleet) removeInstance(inst *Instance) []*Job {
+	jobs := displaceJobs(inst)
+	for _, p := range inst.Passes() {
+		inst.Executor.AbortPass(p)
 	}
-	f.forgetInstance(l)
-	l.Executor.Loader.Remove(&l.Model)
+	f.forgetInstance(inst)
+	inst.Executor.Loader.Remove(&inst.Model)
 	return jobs
 }
 
 // poolOf is the pool of an instance.
-func (f *Fleet) poolOf(l *Instance) *Pool { return f.Pools[l.Info.Name] }
+func (f *Fleet) poolOf(inst *Instance) *Pool { return f.Pools[inst.Info.Name] }
 
 // forgetInstance takes an instance out of its pool.
-func (f *Fleet) forgetInstance(l *Instance) {
-	p := f.poolOf(l)
-	p.Instances = slices.DeleteFunc(p.Instances, func(o *Instance) bool { return o == l })
-	p.places.forgetInstance(l)
+func (f *Fleet) forgetInstance(inst *Instance) {
+	p := f.poolOf(inst)
+	p.Instances = slices.DeleteFunc(p.Instances, func(o *Instance) bool { return o == inst })
+	p.places.forgetInstance(inst)
 	p.electInfo()
-	if l.Info.Tokens != nil {
-		f.Events.Cleared(l.Cache.Name)
+	if inst.Info.Tokens != nil {
+		f.Events.Cleared(inst.Cache.Name)
 	}
 }
 
 // RemoveExecutor removes an executor that is gone, and returns the jobs that it had, in the order of submission.
 func (f *Fleet) RemoveExecutor(e *Executor) (jobs []*Job) {
 	f.Executors = slices.DeleteFunc(f.Executors, func(o *Executor) bool { return o == e })
-	for _, l := range e.Instances {
-		jobs = append(jobs, displaceJobs(l)...)
-		f.forgetInstance(l)
+	for _, inst := range e.Instances {
+		jobs = append(jobs, displaceJobs(inst)...)
+		f.forgetInstance(inst)
 	}
 	f.Models++
 	return SortBySubmission(jobs)
@@ -159,8 +159,8 @@ func (f *Fleet) RemoveExecutor(e *Executor) (jobs []*Job) {
 
 // AdoptOrphans takes the orphans of an executor's models, in the order of submission.
 func (f *Fleet) AdoptOrphans(e *Executor) (jobs []*Job) {
-	for _, l := range e.Instances {
-		p := f.poolOf(l)
+	for _, inst := range e.Instances {
+		p := f.poolOf(inst)
 		jobs = append(jobs, p.Orphans...)
 		p.Orphans = nil
 	}
@@ -171,9 +171,9 @@ func (f *Fleet) AdoptOrphans(e *Executor) (jobs []*Job) {
 func (f *Fleet) freeRank(of *Instance) int {
 	taken := map[int]bool{}
 	for _, e := range f.Executors {
-		for _, l := range e.Instances {
-			if l != of && l.Info.Tokens != nil {
-				taken[l.Cache.Name.Rank] = true
+		for _, inst := range e.Instances {
+			if inst != of && inst.Info.Tokens != nil {
+				taken[inst.Cache.Name.Rank] = true
 			}
 		}
 	}

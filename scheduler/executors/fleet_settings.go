@@ -15,12 +15,12 @@ func (f *Fleet) SetLoaded(model string, unload bool) *engine.Error {
 		return p.Instances[0].Unusable()
 	}
 	f.Models++
-	for _, l := range p.serving {
-		if err := l.Model.Set(unload); err != nil {
-			return engine.Errorf(engine.CodeUnavailable, "model %q cannot be kept on %s: %v", model, l.Executor.Name, err)
+	for _, inst := range p.serving {
+		if err := inst.Model.Set(unload); err != nil {
+			return engine.Errorf(engine.CodeUnavailable, "model %q cannot be kept on %s: %v", model, inst.Executor.Name, err)
 		}
 		if unload { // streams that were promised their deadlines would have it loaded again
-			l.Executor.Ledger.Forget(model)
+			inst.Executor.Ledger.Forget(model)
 		}
 	}
 	return nil
@@ -32,14 +32,14 @@ func (f *Fleet) IsSetLoaded(model string, unload bool) (done bool, err *engine.E
 	if p == nil || len(p.serving) == 0 {
 		return true, engine.Errorf(engine.CodeUnavailable, "no executor has model %q any more", model)
 	}
-	for _, l := range p.serving {
-		if unload && !l.IsIdle() {
+	for _, inst := range p.serving {
+		if unload && !inst.IsIdle() {
 			return false, nil
 		}
 		if unload {
 			continue
 		}
-		if loaded, err := l.IsLoaded(f.Now); !loaded {
+		if loaded, err := inst.IsLoaded(f.Now); !loaded {
 			return err != nil, err
 		}
 	}
@@ -50,8 +50,8 @@ func (f *Fleet) IsSetLoaded(model string, unload bool) (done bool, err *engine.E
 func (f *Fleet) ReopenModel(model string) {
 	f.Models++
 	if p := f.Pools[model]; p != nil {
-		for _, l := range p.Instances {
-			l.Reopen()
+		for _, inst := range p.Instances {
+			inst.Reopen()
 		}
 	}
 }

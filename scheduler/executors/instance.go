@@ -42,146 +42,146 @@ const preemptMargin = 128
 // newInstance makes the instance of a model, and says why it cannot be run if that is so.
 func (e *Executor) newInstance(info wire.ModelInfo, g *Group) *Instance {
 	s := e.shared
-	l := &Instance{Model: e.Loader.NewModel(info, &g.Stats, s.Now), Executor: e, Group: g, shared: s, most: s.MaxPassItems}
+	inst := &Instance{Model: e.Loader.NewModel(info, &g.Stats, s.Now), Executor: e, Group: g, shared: s, most: s.MaxPassItems}
 	switch {
-	case l.Useless():
+	case inst.Useless():
 	case math.IsNaN(info.Cost.Pair) || math.IsInf(info.Cost.Pair, 0):
-		l.Condemn("%v seconds a pair are no cost", info.Cost.Pair)
+		inst.Condemn("%v seconds a pair are no cost", info.Cost.Pair)
 	case info.Tokens != nil:
-		l.Limits = *info.Tokens
-		l.most, l.margin = min(l.most, l.Limits.MaxPassRows), preemptMargin
-		if l.Limits.VocabSize < 1 || l.Limits.MaxModelLen < 1 {
-			l.Condemn("a vocabulary of %d and a length of %d make no sense", l.Limits.VocabSize, l.Limits.MaxModelLen)
+		inst.Limits = *info.Tokens
+		inst.most, inst.margin = min(inst.most, inst.Limits.MaxPassRows), preemptMargin
+		if inst.Limits.VocabSize < 1 || inst.Limits.MaxModelLen < 1 {
+			inst.Condemn("a vocabulary of %d and a length of %d make no sense", inst.Limits.VocabSize, inst.Limits.MaxModelLen)
 		}
 	case info.Tensors != nil:
-		l.Limits = wire.TokenLimits{BlockTokens: 1, MaxPassRows: math.MaxInt}
-		l.most, l.margin = min(l.most, info.Tensors.MaxPassItems), 1
+		inst.Limits = wire.TokenLimits{BlockTokens: 1, MaxPassRows: math.MaxInt}
+		inst.most, inst.margin = min(inst.most, info.Tensors.MaxPassItems), 1
 	default:
-		l.Condemn("it takes neither tokens nor tensors")
+		inst.Condemn("it takes neither tokens nor tensors")
 	}
-	l.Cost = cost.New(info.Cost)
-	l.frames = newFrameQueue(&l.Cost, l.most)
-	if err := l.openCache(); err != nil {
-		l.Condemn("%v", err)
-		l.Limits = wire.TokenLimits{BlockTokens: 1}
-		_ = l.openCache()
+	inst.Cost = cost.New(info.Cost)
+	inst.frames = newFrameQueue(&inst.Cost, inst.most)
+	if err := inst.openCache(); err != nil {
+		inst.Condemn("%v", err)
+		inst.Limits = wire.TokenLimits{BlockTokens: 1}
+		_ = inst.openCache()
 	}
-	return l
+	return inst
 }
 
 // openCache makes the instance's cache and queues.
-func (l *Instance) openCache() (err error) {
-	if l.Limits.BlockTokens == 0 && l.Useless() {
-		l.Limits.BlockTokens = 1
+func (inst *Instance) openCache() (err error) {
+	if inst.Limits.BlockTokens == 0 && inst.Useless() {
+		inst.Limits.BlockTokens = 1
 	}
-	if l.Cache, err = NewPrefixCache(l.Info.Name, l.Limits, l.shared.Eviction, &l.shared.Events, &l.Group.Stats); err != nil {
+	if inst.Cache, err = NewPrefixCache(inst.Info.Name, inst.Limits, inst.shared.Eviction, &inst.shared.Events, &inst.Group.Stats); err != nil {
 		return err
 	}
-	l.newQueues()
+	inst.newQueues()
 	return nil
 }
 
 // newQueues has requests wait in new queues.
-func (l *Instance) newQueues() {
-	l.Queue = queue.New(l.shared.Policy, &l.Cost, l.Cache.Index, l.Limits.BlockTokens)
-	l.Lowest = queue.New(l.shared.Policy, &l.Cost, l.Cache.Index, l.Limits.BlockTokens)
-	l.Cache.SetFollowers(l.Queue, l.Lowest)
+func (inst *Instance) newQueues() {
+	inst.Queue = queue.New(inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
+	inst.Lowest = queue.New(inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
+	inst.Cache.SetFollowers(inst.Queue, inst.Lowest)
 }
 
 // QueueOf is where jobs of a class wait.
-func (l *Instance) QueueOf(c Class) *queue.Queue {
+func (inst *Instance) QueueOf(c Class) *queue.Queue {
 	if c == Lowest {
-		return l.Lowest
+		return inst.Lowest
 	}
-	return l.Queue
+	return inst.Queue
 }
 
 // Enqueue puts a job in the instance.
-func (l *Instance) Enqueue(j *Job) {
-	s := l.shared
-	l.ChainJob(j)
-	j.Instance, j.State = l, Waiting
-	j.Paged = l.OwnPages(j) > 0
-	j.Predicted = l.ExpectedWork(j)
+func (inst *Instance) Enqueue(j *Job) {
+	s := inst.shared
+	inst.ChainJob(j)
+	j.Instance, j.State = inst, Waiting
+	j.Paged = inst.OwnPages(j) > 0
+	j.Predicted = inst.ExpectedWork(j)
 	if s.UserFairness && !j.paced && j.Class == Live {
-		j.Aged, j.paced = s.users.Pace(j.Submit.User, j.Aged, l.Cost.Seconds(j.Predicted)), true
+		j.Aged, j.paced = s.users.Pace(j.Submit.User, j.Aged, inst.Cost.Seconds(j.Predicted)), true
 	}
 	if !j.Started {
-		cached, _ := l.Queue.Useful(l.Queue.Reach(&j.Job))
+		cached, _ := inst.Queue.Useful(inst.Queue.Reach(&j.Job))
 		j.CachedAtArrival = cached * j.ChainOf
 		if j.Class == Live {
-			l.Came(s.Now)
+			inst.Came(s.Now)
 		}
 		if j.IsFrame() {
-			s.ExpireAt(&j.expiry, l.frames.LatestStart(&j.Job))
+			s.ExpireAt(&j.expiry, inst.frames.LatestStart(&j.Job))
 		}
 	}
-	l.pushJob(j)
+	inst.pushJob(j)
 }
 
 // ChainJob computes a job's block chain for the instance's block size, and finds what is known of it.
-func (l *Instance) ChainJob(j *Job) {
-	anew := l.Cache.ChainPrompt(&l.shared.hasher, &j.Job, j.Submit.Salt, l.shared.PrefixCaching)
+func (inst *Instance) ChainJob(j *Job) {
+	anew := inst.Cache.ChainPrompt(&inst.shared.hasher, &j.Job, j.Submit.Salt, inst.shared.PrefixCaching)
 	if j.sharesScores() {
-		l.findScores(j, anew)
+		inst.findScores(j, anew)
 	}
 }
 
 // pushJob puts a job among those that wait in the instance, and Take takes one out.
-func (l *Instance) pushJob(j *Job) {
-	e := l.Executor
+func (inst *Instance) pushJob(j *Job) {
+	e := inst.Executor
 	switch {
 	case j.IsPromised():
 		e.promised = insertFrame(e.promised, &j.Job)
 	case j.IsFrame():
-		l.frames.PushFrame(&j.Job, l.shared.Now)
+		inst.frames.PushFrame(&j.Job, inst.shared.Now)
 		e.feeds++
 	default:
-		q, line := l.QueueOf(j.Class), &e.lines[j.Class]
+		q, line := inst.QueueOf(j.Class), &e.lines[j.Class]
 		line.turns -= q.Generating()
 		q.Push(&j.Job)
 		line.turns += q.Generating()
 		if j.sharesScores() {
-			l.shared.Scores.AwaitScores(&j.Scores)
+			inst.shared.Scores.AwaitScores(&j.Scores)
 		}
 	}
-	l.countWaiting(j.Class, 1)
+	inst.countWaiting(j.Class, 1)
 }
 
 // TakeJob takes a job out of those that wait in the instance.
-func (l *Instance) TakeJob(j *Job) {
-	e := l.Executor
+func (inst *Instance) TakeJob(j *Job) {
+	e := inst.Executor
 	switch {
 	case j.IsPromised():
 		e.promised = removeFrame(e.promised, &j.Job)
 	case j.IsFrame():
-		l.frames.RemoveFrame(&j.Job)
+		inst.frames.RemoveFrame(&j.Job)
 		e.feeds--
 	default:
-		q, line := l.QueueOf(j.Class), &e.lines[j.Class]
+		q, line := inst.QueueOf(j.Class), &e.lines[j.Class]
 		line.turns -= q.Generating()
 		q.Remove(&j.Job)
 		line.turns += q.Generating()
-		l.shared.Scores.StopAwaiting(&j.Scores)
+		inst.shared.Scores.StopAwaiting(&j.Scores)
 	}
-	l.countWaiting(j.Class, -1)
-	if l.blocked[j.Class] == j {
-		l.blocked[j.Class], j.blocked = nil, false
+	inst.countWaiting(j.Class, -1)
+	if inst.blocked[j.Class] == j {
+		inst.blocked[j.Class], j.blocked = nil, false
 	}
 }
 
 // Jobs lists those that wait in the instance, in no order that matters.
-func (l *Instance) Jobs() (list []*Job) {
+func (inst *Instance) Jobs() (list []*Job) {
 	for c := range Classes {
-		for q := range l.QueueOf(c).All() {
+		for q := range inst.QueueOf(c).All() {
 			list = append(list, jobOf(q))
 		}
 	}
-	for _, q := range l.frames.AllFrames() {
+	for _, q := range inst.frames.AllFrames() {
 		list = append(list, jobOf(q))
 	}
-	for _, q := range l.Executor.promised {
-		if j := jobOf(q); j.Instance == l {
+	for _, q := range inst.Executor.promised {
+		if j := jobOf(q); j.Instance == inst {
 			list = append(list, j)
 		}
 	}
@@ -189,11 +189,11 @@ func (l *Instance) Jobs() (list []*Job) {
 }
 
 // Waits says that jobs wait in the instance.
-func (l *Instance) Waits() bool { return l.waiting+l.Lowest.Len() > 0 }
+func (inst *Instance) Waits() bool { return inst.waiting+inst.Lowest.Len() > 0 }
 
 // NewestJob is the job of a class that came last and holds no pages yet; nil if there is none.
-func (l *Instance) NewestJob(c Class) *Job {
-	q := l.QueueOf(c).Newest()
+func (inst *Instance) NewestJob(c Class) *Job {
+	q := inst.QueueOf(c).Newest()
 	for q != nil && q.Lease != nil {
 		q = q.Older() // its pages are there
 	}
@@ -201,9 +201,9 @@ func (l *Instance) NewestJob(c Class) *Job {
 }
 
 // Passes lists the passes of the instance.
-func (l *Instance) Passes() (list []*Pass) {
-	for _, p := range l.Executor.Passes() {
-		if p.Instance == l {
+func (inst *Instance) Passes() (list []*Pass) {
+	for _, p := range inst.Executor.Passes() {
+		if p.Instance == inst {
 			list = append(list, p)
 		}
 	}
@@ -211,34 +211,34 @@ func (l *Instance) Passes() (list []*Pass) {
 }
 
 // IsIdle says that nothing is to be done in the instance, nor on the way to it.
-func (l *Instance) IsIdle() bool { return !l.Waits() && !l.Comes() && len(l.Passes()) == 0 }
+func (inst *Instance) IsIdle() bool { return !inst.Waits() && !inst.Comes() && len(inst.Passes()) == 0 }
 
 // OwnPages is how many pages a job must hold while it runs here; 0 if it needs none of its own.
-func (l *Instance) OwnPages(j *Job) int {
-	if j.Asks.Max <= 1 && !l.shared.FullKV {
+func (inst *Instance) OwnPages(j *Job) int {
+	if j.Asks.Max <= 1 && !inst.shared.FullKV {
 		return 0
 	}
 	// The last token generated is never fed back.
 	n := len(j.Asks.IDs) + max(j.Asks.Max, 1) - 1
-	return (n + l.Limits.BlockTokens - 1) / l.Limits.BlockTokens
+	return (n + inst.Limits.BlockTokens - 1) / inst.Limits.BlockTokens
 }
 
 // ExpectedWork is the work that a job would be in the instance, with what is cached there now, or will be on
 // the device once the jobs there that begin as it does have run.
-func (l *Instance) ExpectedWork(j *Job) cost.Work {
+func (inst *Instance) ExpectedWork(j *Job) cost.Work {
 	if j.Continues() {
 		return j.Size(j.Len() - 1).Alone()
 	}
-	chain, q := j.Chain[:j.Usable()], l.QueueOf(j.Class)
+	chain, q := j.Chain[:j.Usable()], inst.QueueOf(j.Class)
 	found := q.Reach(&j.Job)
 	cached, loads := q.Useful(found)
 	n := q.Shared(chain, found.Device)
 	if j.sharesScores() {
-		n = max(n, j.UsableOf(l.awaitedBlocks(j)*j.ChainOf))
+		n = max(n, j.UsableOf(inst.awaitedBlocks(j)*j.ChainOf))
 	}
-	for _, p := range l.Executor.passesUpTo(j.Class) {
+	for _, p := range inst.Executor.passesUpTo(j.Class) {
 		for _, other := range p.Items {
-			if p.Instance == l && other.ChainOf == j.ChainOf {
+			if p.Instance == inst && other.ChainOf == j.ChainOf {
 				n = max(n, queue.CommonBlocks(other.Chain, chain), j.scoredBy(other))
 			}
 		}
@@ -253,60 +253,60 @@ func (l *Instance) ExpectedWork(j *Job) cost.Work {
 
 // AddInstance makes the instance of a model that an executor tells of.
 func (e *Executor) AddInstance(m wire.ModelInfo, g *Group) *Instance {
-	l := e.newInstance(m, g)
-	e.listInstance(l)
-	e.Loader.Add(&l.Model)
-	return l
+	inst := e.newInstance(m, g)
+	e.listInstance(inst)
+	e.Loader.Add(&inst.Model)
+	return inst
 }
 
 // listInstance makes an instance one of the executor's.
-func (e *Executor) listInstance(l *Instance) {
-	e.Instances = append(e.Instances, l)
-	e.byName[l.Info.Name] = l
+func (e *Executor) listInstance(inst *Instance) {
+	e.Instances = append(e.Instances, inst)
+	e.byName[inst.Info.Name] = inst
 }
 
 // Renew takes in what is told anew of the instance's model: its weights, what it costs, how it is to be kept. Jobs may wait in
 // an instance that is useless by it.
-func (l *Instance) Renew(m wire.ModelInfo) {
-	if l.Info.Keep != m.Keep && l.Keep(m.Keep) != nil {
-		m.Keep = l.Info.Keep
+func (inst *Instance) Renew(m wire.ModelInfo) {
+	if inst.Info.Keep != m.Keep && inst.Keep(m.Keep) != nil {
+		m.Keep = inst.Info.Keep
 	}
-	old := l.Info
-	l.Info = m
+	old := inst.Info
+	inst.Info = m
 	if !slices.Equal(old.Weights, m.Weights) || old.Work != m.Work {
-		l.Executor.Loader.Renew(&l.Model, len(l.Passes()))
+		inst.Executor.Loader.Renew(&inst.Model, len(inst.Passes()))
 	}
-	if l.Useless() && l.Waits() || old.Cost == m.Cost {
+	if inst.Useless() && inst.Waits() || old.Cost == m.Cost {
 		return
 	}
-	jobs := SortBySubmission(l.Jobs())
+	jobs := SortBySubmission(inst.Jobs())
 	for _, j := range jobs {
-		l.TakeJob(j)
+		inst.TakeJob(j)
 	}
-	l.Cost = cost.New(m.Cost)
-	l.newQueues()
+	inst.Cost = cost.New(m.Cost)
+	inst.newQueues()
 	for _, j := range jobs {
-		l.Enqueue(j)
+		inst.Enqueue(j)
 	}
 }
 
 // leasePages gets a job its pages. The first job that finds too few is the instance's blocked one: until
 // it has them, no other job gets pages for more than one pass, so those held run out and it does
 // not starve.
-func (l *Instance) leasePages(j *Job) bool {
+func (inst *Instance) leasePages(j *Job) bool {
 	if j.Lease != nil {
 		return true
 	}
-	found, ok := l.acquirePages(j)
-	for !ok && j.Class == Live && l.abortOneLowest() {
-		found, ok = l.acquirePages(j)
+	found, ok := inst.acquirePages(j)
+	for !ok && j.Class == Live && inst.abortOneLowest() {
+		found, ok = inst.acquirePages(j)
 	}
 	if !ok {
-		l.blocked[j.Class], j.blocked = j, true
+		inst.blocked[j.Class], j.blocked = j, true
 		return false
 	}
 	if j.blocked {
-		l.blocked[j.Class], j.blocked = nil, false
+		inst.blocked[j.Class], j.blocked = nil, false
 	}
 	if j.Generated() == 0 {
 		j.Hits = found
@@ -315,13 +315,13 @@ func (l *Instance) leasePages(j *Job) bool {
 }
 
 // acquirePages asks the instance's cache for a job's pages. A lowest job leaves those to others who wait for some.
-func (l *Instance) acquirePages(j *Job) (found int, ok bool) {
-	own := l.OwnPages(j)
-	if j.Class == Lowest && own > 0 && l.blocked[Live] != nil {
+func (inst *Instance) acquirePages(j *Job) (found int, ok bool) {
+	own := inst.OwnPages(j)
+	if j.Class == Lowest && own > 0 && inst.blocked[Live] != nil {
 		return 0, false
 	}
-	q := l.QueueOf(j.Class)
-	return l.Cache.LeasePages(&j.Job, own, max(q.Shared(j.Chain, j.Cached), l.awaitedBlocks(j)), j.Class == Lowest, q)
+	q := inst.QueueOf(j.Class)
+	return inst.Cache.LeasePages(&j.Job, own, max(q.Shared(j.Chain, j.Cached), inst.awaitedBlocks(j)), j.Class == Lowest, q)
 }
 
 // ReleasePages gives a job's pages back.

@@ -9,12 +9,12 @@ import (
 
 // CheckIntegrity holds the executor to its invariants, and returns the first that it finds broken.
 func (e *Executor) CheckIntegrity() error {
-	for _, l := range e.Instances {
-		if err := l.checkIntegrity(); err != nil {
-			return fmt.Errorf("instance %s: %w", l.Info.Name, err)
+	for _, inst := range e.Instances {
+		if err := inst.checkIntegrity(); err != nil {
+			return fmt.Errorf("instance %s: %w", inst.Info.Name, err)
 		}
 	}
-	isReady := func(l *Instance) bool { return l.Ready() }
+	isReady := func(inst *Instance) bool { return inst.Ready() }
 	live, low := e.lines[Live].busy, e.lines[Lowest].busy
 	switch {
 	case e.Nested != nil && e.Running == nil:
@@ -29,42 +29,42 @@ func (e *Executor) CheckIntegrity() error {
 	return e.Loader.CheckIntegrity(e.workBytes())
 }
 
-func (l *Instance) checkIntegrity() error {
+func (inst *Instance) checkIntegrity() error {
 	var leases []*kvcache.Lease
-	waiting := l.Jobs()
+	waiting := inst.Jobs()
 	for _, j := range waiting {
-		if j.Instance != l || j.State != Waiting {
+		if j.Instance != inst || j.State != Waiting {
 			return fmt.Errorf("job %v waits, and is %+v", j.Submit.ID, j)
 		}
-		if j.sharesScores() && !j.IsFrame() && !l.shared.Scores.IsAwaiting(&j.Scores) {
+		if j.sharesScores() && !j.IsFrame() && !inst.shared.Scores.IsAwaiting(&j.Scores) {
 			return fmt.Errorf("job %v does not await scores beyond the first %d tokens, or there are some", j.Submit.ID, j.Known)
 		}
 		if j.Lease != nil {
 			leases = append(leases, j.Lease)
 		}
 	}
-	for _, p := range l.Passes() {
+	for _, p := range inst.Passes() {
 		for _, j := range p.Items {
 			leases = append(leases, j.Lease)
 		}
 	}
-	lines := &l.Executor.lines
+	lines := &inst.Executor.lines
 	switch {
-	case len(waiting) != l.waiting+l.Lowest.Len():
-		return fmt.Errorf("%d jobs wait, counted %d and %d lowest ones", len(waiting), l.waiting, l.Lowest.Len())
-	case slices.Contains(lines[Lowest].busy, l) != (l.Lowest.Len() > 0):
-		return fmt.Errorf("%d lowest jobs wait, it is taken to be busy: %v", l.Lowest.Len(), l.Lowest.Len() == 0)
-	case slices.Contains(lines[Live].busy, l) != (l.waiting > 0):
-		return fmt.Errorf("%d jobs wait, it is taken to be busy: %v", l.waiting, l.waiting == 0)
-	case !framesInOrder(l.frames.AllFrames()):
+	case len(waiting) != inst.waiting+inst.Lowest.Len():
+		return fmt.Errorf("%d jobs wait, counted %d and %d lowest ones", len(waiting), inst.waiting, inst.Lowest.Len())
+	case slices.Contains(lines[Lowest].busy, inst) != (inst.Lowest.Len() > 0):
+		return fmt.Errorf("%d lowest jobs wait, it is taken to be busy: %v", inst.Lowest.Len(), inst.Lowest.Len() == 0)
+	case slices.Contains(lines[Live].busy, inst) != (inst.waiting > 0):
+		return fmt.Errorf("%d jobs wait, it is taken to be busy: %v", inst.waiting, inst.waiting == 0)
+	case !framesInOrder(inst.frames.AllFrames()):
 		return fmt.Errorf("its frames are in disorder")
 	}
 	for c := range Classes {
-		if err := l.QueueOf(c).CheckIntegrity(l.shared.Seconds()); err != nil {
+		if err := inst.QueueOf(c).CheckIntegrity(inst.shared.Seconds()); err != nil {
 			return err
 		}
 	}
-	return l.Cache.Index.CheckIntegrity(leases)
+	return inst.Cache.Index.CheckIntegrity(leases)
 }
 
 // CheckIntegrity holds the fleet to its invariants, and returns the first that it finds broken.
@@ -92,12 +92,12 @@ func (f *Fleet) CheckIntegrity(jobs []*Job) error {
 // checkPlaces holds that all instances are among the places of a job's prefix in which it may share that.
 func (f *Fleet) checkPlaces(j *Job) error {
 	p := f.poolForModel(j.Submit.Model)
-	for _, l := range p.Instances {
-		if len(j.Chain) == 0 || j.ChainOf != l.Limits.BlockTokens || j.Continues() || slices.Contains(p.places.instancesFor(j), l) {
+	for _, inst := range p.Instances {
+		if len(j.Chain) == 0 || j.ChainOf != inst.Limits.BlockTokens || j.Continues() || slices.Contains(p.places.instancesFor(j), inst) {
 			continue
 		}
-		if shared := j.Len() - int(l.ExpectedWork(j).Units); shared > 0 {
-			return fmt.Errorf("job %v shares %d tokens on %s, which is not among the places", j.Submit.ID, shared, l.Executor.Name)
+		if shared := j.Len() - int(inst.ExpectedWork(j).Units); shared > 0 {
+			return fmt.Errorf("job %v shares %d tokens on %s, which is not among the places", j.Submit.ID, shared, inst.Executor.Name)
 		}
 	}
 	return nil

@@ -34,14 +34,14 @@ func (e *Executor) leavesToLowest() bool {
 		!e.lacksKeepers() && len(e.awaitedInstances(e.shared.Seconds())) == 0
 }
 
-func isAbsent(l *Instance) bool { return !l.Ready() }
+func isAbsent(inst *Instance) bool { return !inst.Ready() }
 
 // lowestDemands is asks when none but lowest jobs wait for what is not there. What others have used lately stays.
 func (e *Executor) lowestDemands() (demands []residency.Demand) {
-	for _, l := range e.Instances {
-		kept := l.Ready() && len(l.Info.Weights) > 0 && (l.waiting > 0 || l.InUse(e.shared.Now)) || l.Promised(e.shared.Now)
-		if kept || l.Lowest.Len() > 0 {
-			demands = append(demands, residency.Demand{Model: l.Number(), Kept: kept, Work: lowestDemandOf{l}})
+	for _, inst := range e.Instances {
+		kept := inst.Ready() && len(inst.Info.Weights) > 0 && (inst.waiting > 0 || inst.InUse(e.shared.Now)) || inst.Promised(e.shared.Now)
+		if kept || inst.Lowest.Len() > 0 {
+			demands = append(demands, residency.Demand{Model: inst.Number(), Kept: kept, Work: lowestDemandOf{inst}})
 		}
 	}
 	return demands
@@ -54,9 +54,9 @@ type lowestDemandOf struct {
 
 // Key implements residency.Work.
 func (a lowestDemandOf) Key(load, back float64) float64 {
-	l, q, key := a.instance, a.instance.Lowest, math.MaxFloat64
-	s := l.Executor.queueScale(l, Lowest, load+back)
-	if j := l.headJob(Lowest, 0); j != nil {
+	inst, q, key := a.instance, a.instance.Lowest, math.MaxFloat64
+	s := inst.Executor.queueScale(inst, Lowest, load+back)
+	if j := inst.headJob(Lowest, 0); j != nil {
 		key = q.Weigh(&j.Job, s)
 	}
 	if q.Generating() > 0 {
@@ -82,16 +82,16 @@ func anyPass(*Pass) bool { return true }
 
 // abortOneLowest gives an instance pages that lowest jobs hold while they wait to generate, or in passes; it says whether there were
 // any. What they had computed is computed again.
-func (l *Instance) abortOneLowest() bool {
-	for q := range l.Lowest.All() {
+func (inst *Instance) abortOneLowest() bool {
+	for q := range inst.Lowest.All() {
 		if j := jobOf(q); j.Lease != nil {
-			l.TakeJob(j)
+			inst.TakeJob(j)
 			j.ReleasePages()
-			l.pushJob(j)
+			inst.pushJob(j)
 			return true
 		}
 	}
-	return l.Executor.abortLowest(func(p *Pass) bool { return p.Instance == l })
+	return inst.Executor.abortLowest(func(p *Pass) bool { return p.Instance == inst })
 }
 
 // IsLowest says that the pass is of lowest jobs.

@@ -264,10 +264,10 @@ func (k *filling) addRivals() {
 	if len(busy) < 2 {
 		return
 	}
-	for _, l := range busy {
-		if j := l.headJob(k.pass.class, 0); j != nil && l != k.instance && l.Ready() {
-			q := l.QueueOf(k.pass.class)
-			k.AddRival(q.Weigh(&j.Job, e.queueScale(l, k.pass.class, 0)), q.Len())
+	for _, inst := range busy {
+		if j := inst.headJob(k.pass.class, 0); j != nil && inst != k.instance && inst.Ready() {
+			q := inst.QueueOf(k.pass.class)
+			k.AddRival(q.Weigh(&j.Job, e.queueScale(inst, k.pass.class, 0)), q.Len())
 		}
 	}
 }

@@ -171,7 +171,7 @@ func (e *Executor) PassRefused(p *Pass) {
 // EndedAfter notes that the pass has ended and, if it went well, that it took so long by its executor's clock; 0 if that does
 // not tell. It returns how long it ran, by ours.
 func (p *Pass) EndedAfter(took time.Duration, well bool) (ran time.Duration) {
-	l, now := p.Instance, p.Instance.shared.Now
+	inst, now := p.Instance, p.Instance.shared.Now
 	ran = p.Ran + now - p.Started
 	p.countPass()
 	if !well {
@@ -181,15 +181,15 @@ func (p *Pass) EndedAfter(took time.Duration, well bool) (ran time.Duration) {
 		took = ran
 	}
 	if took > 0 {
-		l.Group.Stats.PassTime += took
-		l.Cost.Observe(p.Work, took)
-		l.told = now
+		inst.Group.Stats.PassTime += took
+		inst.Cost.Observe(p.Work, took)
+		inst.told = now
 	}
 	if p.class == Live { // nobody waits for others to end
-		l.longest = max(took.Seconds(), fading*l.longest)
+		inst.longest = max(took.Seconds(), fading*inst.longest)
 	}
-	if l.Info.Cost.Unit <= 0 {
-		l.Executor.SetAging()
+	if inst.Info.Cost.Unit <= 0 {
+		inst.Executor.SetAging()
 	}
 	return ran
 }
@@ -202,10 +202,10 @@ const doubting = 0.9
 
 // DoubtCost notes that a promise was refused in an instance in which no pass tells any more how long they are. One odd pass, during which
 // the machine stood still, would otherwise have its streams refused for ever.
-func (l *Instance) DoubtCost() {
-	if l.shared.Now-l.told > time.Second {
-		l.Cost.Doubt()
-		l.longest *= doubting
+func (inst *Instance) DoubtCost() {
+	if inst.shared.Now-inst.told > time.Second {
+		inst.Cost.Doubt()
+		inst.longest *= doubting
 	}
 }
 

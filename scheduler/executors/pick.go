@@ -39,9 +39,9 @@ func (e *Executor) nextTurn(c Class) *Job {
 		return nil
 	}
 	var best *Instance
-	for _, l := range line.busy {
-		if l.Ready() && l.QueueOf(c).Generating() > 0 && (best == nil || l.turned < best.turned) {
-			best = l
+	for _, inst := range line.busy {
+		if inst.Ready() && inst.QueueOf(c).Generating() > 0 && (best == nil || inst.turned < best.turned) {
+			best = inst
 		}
 	}
 	if best == nil {
@@ -55,25 +55,25 @@ func (e *Executor) nextTurn(c Class) *Job {
 func (e *Executor) beginByChoice(c Class) bool {
 	tried := map[*Instance]int{}
 	for {
-		l, isFrame := e.bestInstance(c, tried)
-		if l == nil {
+		inst, isFrame := e.bestInstance(c, tried)
+		if inst == nil {
 			return c == Live && e.resumeParked(e.parkedBefore(nil))
 		}
 		if isFrame {
-			if e.startFrames(l.frames.NextBatch(e.shared.Now), false) {
+			if e.startFrames(inst.frames.NextBatch(e.shared.Now), false) {
 				return true
 			}
-			tried[l] = notNow
+			tried[inst] = notNow
 			continue
 		}
-		j := l.firstJob(c, tried[l])
+		j := inst.firstJob(c, tried[inst])
 		if i := e.parkedBefore(j); i >= 0 && c == Live {
 			return e.resumeParked(i)
 		}
 		if e.beginWith(j) {
 			return true
 		}
-		tried[l]++
+		tried[inst]++
 	}
 }
 
@@ -86,20 +86,20 @@ const (
 // bestInstance finds the instance whose next job is to be computed before those of its class on the device, or whose frames are.
 func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instance, isFrame bool) {
 	least, request, busy := math.Inf(1), (*Job)(nil), e.lines[c].busy
-	for _, l := range busy {
-		if !l.Ready() || tried[l] == notNow {
+	for _, inst := range busy {
+		if !inst.Ready() || tried[inst] == notNow {
 			continue
 		}
-		j := l.headJob(c, tried[l])
+		j := inst.headJob(c, tried[inst])
 		if j == nil {
 			continue
 		}
 		weight := 0.0
 		if len(busy) > 1 {
-			weight = l.QueueOf(c).Weigh(&j.Job, e.queueScale(l, c, 0))
+			weight = inst.QueueOf(c).Weigh(&j.Job, e.queueScale(inst, c, 0))
 		}
 		if best == nil || weight < least || weight == least && j.Order < request.Order {
-			best, least, request = l, weight, j
+			best, least, request = inst, weight, j
 		}
 	}
 	if e.feeds == 0 || c == Lowest {
@@ -109,68 +109,68 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 	if best != nil {
 		limit = best.urgencyKey(request)
 	}
-	for _, l := range busy {
-		if !l.Ready() || tried[l] == notNow {
+	for _, inst := range busy {
+		if !inst.Ready() || tried[inst] == notNow {
 			continue
 		}
-		if w, ok := l.frames.DemandWork(e.shared.Now); ok && w.Key(0, 0) < limit {
-			best, isFrame, limit = l, true, w.Key(0, 0)
+		if w, ok := inst.frames.DemandWork(e.shared.Now); ok && w.Key(0, 0) < limit {
+			best, isFrame, limit = inst, true, w.Key(0, 0)
 		}
 	}
 	return best, isFrame
 }
 
 // urgencyKey is the key in seconds by which a request is compared with frames, whatever the policy.
-func (l *Instance) urgencyKey(j *Job) float64 {
-	return l.Cost.Seconds(j.Left()) - l.Executor.aging*(l.shared.Seconds()-j.Aged)
+func (inst *Instance) urgencyKey(j *Job) float64 {
+	return inst.Cost.Seconds(j.Left()) - inst.Executor.aging*(inst.shared.Seconds()-j.Aged)
 }
 
 // headJob is the job of a class that is an instance's policy's choice, or if there are no pages for that, of those that need none.
-func (l *Instance) headJob(c Class, tried int) *Job {
+func (inst *Instance) headJob(c Class, tried int) *Job {
 	if tried == noPages {
-		return jobOf(l.QueueOf(c).FirstPlain(l.shared.Seconds()))
+		return jobOf(inst.QueueOf(c).FirstPlain(inst.shared.Seconds()))
 	}
 	var blocked *queue.Job
-	if j := l.blocked[c]; j != nil {
+	if j := inst.blocked[c]; j != nil {
 		blocked = &j.Job
 	}
-	return jobOf(l.QueueOf(c).First(l.shared.Seconds(), blocked))
+	return jobOf(inst.QueueOf(c).First(inst.shared.Seconds(), blocked))
 }
 
 // firstJob is head, with what the job finds of the cache as it is now.
-func (l *Instance) firstJob(c Class, tried int) *Job {
-	j := l.headJob(c, tried)
+func (inst *Instance) firstJob(c Class, tried int) *Job {
+	j := inst.headJob(c, tried)
 	if j != nil {
-		l.QueueOf(c).Find(&j.Job)
+		inst.QueueOf(c).Find(&j.Job)
 	}
 	return j
 }
 
 // nextUnblockedJob is the job of a class that the policy runs next in an instance among those for which there may be pages; nil if
 // there is none.
-func (l *Instance) nextUnblockedJob(c Class) *Job {
-	if l.blocked[c] != nil {
-		return l.firstJob(c, noPages)
+func (inst *Instance) nextUnblockedJob(c Class) *Job {
+	if inst.blocked[c] != nil {
+		return inst.firstJob(c, noPages)
 	}
-	return l.firstJob(c, 0)
+	return inst.firstJob(c, 0)
 }
 
 // beginWith begins a pass with a waiting request, and those that are to share it, if that has its pages and there is
 // room for the pass.
 func (e *Executor) beginWith(j *Job) bool {
-	l := j.Instance
-	if !l.beginArea(j.Class) {
+	inst := j.Instance
+	if !inst.beginArea(j.Class) {
 		return false
 	}
-	l.TakeJob(j)
-	if !l.leasePages(j) {
-		l.pushJob(j)
-		l.Executor.endArea(l)
+	inst.TakeJob(j)
+	if !inst.leasePages(j) {
+		inst.pushJob(j)
+		inst.Executor.endArea(inst)
 		return false
 	}
 	p := newPass(j)
 	p.fillPass()
-	l.Executor.runPass(p, false)
+	inst.Executor.runPass(p, false)
 	return true
 }
 
@@ -203,8 +203,8 @@ func (e *Executor) runPass(p *Pass, nested bool) {
 	e.shared.passes++
 	p.ID = wire.PassID(e.shared.passes)
 	p.Started = e.shared.Now
-	l := p.Instance
-	run := &wire.Run{Pass: p.ID, Model: l.Info.Name, Nested: nested, Lowest: p.class == Lowest, Saves: l.Cache.TakeSaves(), Items: make([]wire.RunItem, len(p.Items))}
+	inst := p.Instance
+	run := &wire.Run{Pass: p.ID, Model: inst.Info.Name, Nested: nested, Lowest: p.class == Lowest, Saves: inst.Cache.TakeSaves(), Items: make([]wire.RunItem, len(p.Items))}
 	p.Work = cost.Work{Passes: 1}
 	generates := p.Items[0].Continues()
 	for i, j := range p.Items {
@@ -227,7 +227,7 @@ func (e *Executor) runPass(p *Pass, nested bool) {
 	}
 	if !nested {
 		if generates {
-			l.turned = p.ID
+			inst.turned = p.ID
 		}
 		e.lines[p.class].passedOver = !generates && e.nextTurn(p.class) != nil
 	}
@@ -253,8 +253,8 @@ func (e *Executor) Preempt() {
 	if !e.mayPause() || e.Full {
 		return
 	}
-	if l, isFrame := e.bestInstance(Live, map[*Instance]int{}); l != nil && !isFrame {
-		if j := l.nextUnblockedJob(Live); j != nil && e.Running.isOvertaken(j) {
+	if inst, isFrame := e.bestInstance(Live, map[*Instance]int{}); inst != nil && !isFrame {
+		if j := inst.nextUnblockedJob(Live); j != nil && e.Running.isOvertaken(j) {
 			e.PausePass()
 		}
 	}

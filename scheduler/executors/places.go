@@ -27,9 +27,9 @@ func (p *places) instancesFor(j *Job) []*Instance {
 const sweepAbove = 4096
 
 // addPlace notes that a job is in an instance.
-func (p *places) addPlace(j *Job, l *Instance) {
-	if list := p.instancesFor(j); len(j.Chain) > 0 && !slices.Contains(list, l) {
-		p.by[j.Chain[0]] = append(list, l)
+func (p *places) addPlace(j *Job, inst *Instance) {
+	if list := p.instancesFor(j); len(j.Chain) > 0 && !slices.Contains(list, inst) {
+		p.by[j.Chain[0]] = append(list, inst)
 		p.entries++
 	}
 }
@@ -46,11 +46,11 @@ func (p *places) forgetInstance(gone *Instance) {
 	p.entries = 0
 	begun := map[*Instance]map[kvcache.Hash]bool{}
 	for h, list := range p.by {
-		list = slices.DeleteFunc(list, func(l *Instance) bool {
-			if l != gone && begun[l] == nil {
-				begun[l] = firstBlocks(l)
+		list = slices.DeleteFunc(list, func(inst *Instance) bool {
+			if inst != gone && begun[inst] == nil {
+				begun[inst] = firstBlocks(inst)
 			}
-			return l == gone || !begun[l][h] && !isCached(l, h)
+			return inst == gone || !begun[inst][h] && !isCached(inst, h)
 		})
 		if len(list) == 0 {
 			delete(p.by, h)
@@ -63,16 +63,16 @@ func (p *places) forgetInstance(gone *Instance) {
 }
 
 // isCached says whether a block that begins a prompt is in an instance's cache.
-func isCached(l *Instance, h kvcache.Hash) bool {
-	_, reach := l.Cache.Index.Reach([]kvcache.Hash{h})
+func isCached(inst *Instance, h kvcache.Hash) bool {
+	_, reach := inst.Cache.Index.Reach([]kvcache.Hash{h})
 	return reach > 0
 }
 
 // firstBlocks are the blocks with which the prompts of an instance's jobs begin, those that wait and those in passes.
-func firstBlocks(l *Instance) map[kvcache.Hash]bool {
+func firstBlocks(inst *Instance) map[kvcache.Hash]bool {
 	first := map[kvcache.Hash]bool{}
-	jobs := l.Jobs()
-	for _, p := range l.Passes() {
+	jobs := inst.Jobs()
+	for _, p := range inst.Passes() {
 		jobs = append(jobs, p.Items...)
 	}
 	for _, j := range jobs {

@@ -41,24 +41,24 @@ func (f *Fleet) Sorted() []*Pool {
 // electInfo finds the instances that serve.
 func (p *Pool) electInfo() {
 	p.serving = p.serving[:0]
-	for _, l := range p.Instances {
-		if l.Useless() {
+	for _, inst := range p.Instances {
+		if inst.Useless() {
 			continue
 		}
-		if len(p.serving) == 0 || l.Info.Fingerprint == p.serving[0].Info.Fingerprint {
-			p.serving = append(p.serving, l)
+		if len(p.serving) == 0 || inst.Info.Fingerprint == p.serving[0].Info.Fingerprint {
+			p.serving = append(p.serving, inst)
 		}
 	}
 }
 
 // openInstances lists the instances that take jobs now, or says why there are none.
 func (f *Fleet) openInstances(p *Pool) (instances []*Instance, refusal *engine.Error) {
-	for _, l := range p.serving {
-		if err := l.Closed(f.Now); err != nil {
+	for _, inst := range p.serving {
+		if err := inst.Closed(f.Now); err != nil {
 			refusal = cmp.Or(refusal, err)
 			continue
 		}
-		instances = append(instances, l)
+		instances = append(instances, inst)
 	}
 	if len(p.serving) == 0 {
 		refusal = p.Instances[0].Unusable()
@@ -72,9 +72,9 @@ func (p *Pool) Gauges() wire.ModelStats {
 	s.PassUnits = slices.Clone(s.PassUnits)
 	s.Waiting = p.Group.Waiting + len(p.Orphans)
 	used, blocks := 0, 0
-	for _, l := range p.Instances {
-		s.Lowest += l.Lowest.Len()
-		for _, ps := range l.Passes() {
+	for _, inst := range p.Instances {
+		s.Lowest += inst.Lowest.Len()
+		for _, ps := range inst.Passes() {
 			switch {
 			case ps.IsLowest():
 				s.Lowest += len(ps.Items)
@@ -82,8 +82,8 @@ func (p *Pool) Gauges() wire.ModelStats {
 				s.Running += len(ps.Items)
 			}
 		}
-		used += l.Cache.Index.Used()
-		blocks += l.Cache.Index.Blocks()
+		used += inst.Cache.Index.Used()
+		blocks += inst.Cache.Index.Blocks()
 	}
 	if blocks > 0 {
 		s.CacheUsed = float64(used) / float64(blocks)
@@ -109,15 +109,15 @@ func (p *Pool) Served(now time.Duration) wire.Served {
 	if first.Info.Tokens != nil {
 		s.Tokens = limitsOf(instances)
 	}
-	for _, l := range instances {
-		state := l.State(now)
+	for _, inst := range instances {
+		state := inst.State(now)
 		if isBetter(state, s.State) {
 			s.State = state
 		}
-		if l.Ready() {
+		if inst.Ready() {
 			s.Loaded++
 		}
-		s.Reason = cmp.Or(s.Reason, l.Reason())
+		s.Reason = cmp.Or(s.Reason, inst.Reason())
 	}
 	return s
 }
@@ -153,11 +153,11 @@ func isBetter(a, b wire.ModelState) bool {
 // limitsOf are the limits of instances of one model together.
 func limitsOf(instances []*Instance) *wire.TokenLimits {
 	limits := *instances[0].Info.Tokens
-	for _, l := range instances[1:] {
-		limits.MaxModelLen = max(limits.MaxModelLen, l.Limits.MaxModelLen)
-		limits.MaxPassRows = max(limits.MaxPassRows, l.Limits.MaxPassRows)
-		limits.NumBlocks += l.Limits.NumBlocks
-		limits.HostBlocks += l.Limits.HostBlocks
+	for _, inst := range instances[1:] {
+		limits.MaxModelLen = max(limits.MaxModelLen, inst.Limits.MaxModelLen)
+		limits.MaxPassRows = max(limits.MaxPassRows, inst.Limits.MaxPassRows)
+		limits.NumBlocks += inst.Limits.NumBlocks
+		limits.HostBlocks += inst.Limits.HostBlocks
 	}
 	return &limits
 }

@@ -25,8 +25,8 @@ func (f *Fleet) routeJob(p *Pool, j *Job) (*Instance, *engine.Error) {
 	byUser := f.routing == RouteUser && j.Submit.User != ""
 	user, least := hashName(j.Submit.User), math.Inf(1)
 	n := nearest{job: j, places: &p.places}
-	for _, l := range instances {
-		if err := f.checkFits(j, l); err != nil {
+	for _, inst := range instances {
+		if err := f.checkFits(j, inst); err != nil {
 			refusal = cmp.Or(refusal, err)
 			continue
 		}
@@ -34,17 +34,17 @@ func (f *Fleet) routeJob(p *Pool, j *Job) (*Instance, *engine.Error) {
 		switch {
 		case j.IsPromised():
 			var err *engine.Error
-			if score, err = f.scorePromised(j, l); err != nil {
+			if score, err = f.scorePromised(j, inst); err != nil {
 				refusal = cmp.Or(refusal, err)
 				continue
 			}
 		case byUser:
-			score = -homeScore(user, l.Executor)
+			score = -homeScore(user, inst.Executor)
 		default:
-			score = f.predictFinish(&n, l, least)
+			score = f.predictFinish(&n, inst, least)
 		}
 		if best == nil || score < least {
-			best, least = l, score
+			best, least = inst, score
 		}
 	}
 	if best == nil {
@@ -61,33 +61,33 @@ func (f *Fleet) routeJob(p *Pool, j *Job) (*Instance, *engine.Error) {
 }
 
 // checkFits says why an instance cannot run a job; nil if it can.
-func (f *Fleet) checkFits(j *Job, l *Instance) *engine.Error {
+func (f *Fleet) checkFits(j *Job, inst *Instance) *engine.Error {
 	m := j.Asks
 	_, tokens := j.Submit.Work.(*engine.Tokens)
-	if tokens != (l.Info.Tokens != nil) {
-		return engine.Errorf(engine.CodeBadTokens, "model %q takes %s", l.Info.Name, map[bool]string{true: "tensors", false: "tokens"}[tokens])
+	if tokens != (inst.Info.Tokens != nil) {
+		return engine.Errorf(engine.CodeBadTokens, "model %q takes %s", inst.Info.Name, map[bool]string{true: "tensors", false: "tokens"}[tokens])
 	}
-	if n := len(m.IDs) + m.Max; tokens && n > l.Limits.MaxModelLen {
+	if n := len(m.IDs) + m.Max; tokens && n > inst.Limits.MaxModelLen {
 		return engine.Errorf(engine.CodeTooLong, "the prompt has %d tokens and max_tokens is %d, %d together; the limit is %d",
-			len(m.IDs), m.Max, n, l.Limits.MaxModelLen)
+			len(m.IDs), m.Max, n, inst.Limits.MaxModelLen)
 	}
-	if need := l.OwnPages(j); need > l.Limits.NumBlocks {
+	if need := inst.OwnPages(j); need > inst.Limits.NumBlocks {
 		return engine.Errorf(engine.CodeTooLong, "%d prompt tokens and %d to generate need %d KV blocks of %d tokens, the cache has %d",
-			len(m.IDs), m.Max, need, l.Limits.BlockTokens, l.Limits.NumBlocks)
+			len(m.IDs), m.Max, need, inst.Limits.BlockTokens, inst.Limits.NumBlocks)
 	}
 	return nil
 }
 
 // predictFinish predicts the seconds until a job would be done in an instance, its own work weighed by
 // locality where that counts. Beyond the limit it need not be exact.
-func (f *Fleet) predictFinish(n *nearest, l *Instance, limit float64) float64 {
-	seconds := l.Executor.Load(n.job.Class) + l.Missing()
+func (f *Fleet) predictFinish(n *nearest, inst *Instance, limit float64) float64 {
+	seconds := inst.Executor.Load(n.job.Class) + inst.Missing()
 	if f.routing == RoutePrefix && seconds < limit {
 		todo := n.job.Size(0).Alone()
-		if n.hasInstance(l) {
-			todo = l.ExpectedWork(n.job)
+		if n.hasInstance(inst) {
+			todo = inst.ExpectedWork(n.job)
 		}
-		seconds += localityWeight * l.Cost.Seconds(todo)
+		seconds += localityWeight * inst.Cost.Seconds(todo)
 	}
 	return seconds
 }
@@ -105,11 +105,11 @@ type nearest struct {
 const fewInstances = 16
 
 // hasInstance says whether an instance is one of them.
-func (n *nearest) hasInstance(l *Instance) bool {
-	if l.ChainJob(n.job); n.of != n.job.ChainOf {
+func (n *nearest) hasInstance(inst *Instance) bool {
+	if inst.ChainJob(n.job); n.of != n.job.ChainOf {
 		n.findInstances()
 	}
-	return n.many[l] || n.many == nil && slices.Contains(n.instances, l)
+	return n.many[inst] || n.many == nil && slices.Contains(n.instances, inst)
 }
 
 // findInstances finds them for the block size with which the job's chain was made last.
@@ -119,8 +119,8 @@ func (n *nearest) findInstances() {
 		return
 	}
 	n.many = make(map[*Instance]bool, len(n.instances))
-	for _, l := range n.instances {
-		n.many[l] = true
+	for _, inst := range n.instances {
+		n.many[inst] = true
 	}
 }
 
@@ -132,8 +132,8 @@ func (f *Fleet) PredictedWait(model string) time.Duration {
 		return 0
 	}
 	least := math.Inf(1)
-	for _, l := range p.serving {
-		least = min(least, l.Executor.Load(Live)+l.Missing())
+	for _, inst := range p.serving {
+		least = min(least, inst.Executor.Load(Live)+inst.Missing())
 	}
 	return secondsToDuration(least)
 }
@@ -161,13 +161,13 @@ func mixBits(x uint64) uint64 {
 
 // Homecoming lists the jobs that wait elsewhere, not started, and whose user's home is the instance's executor, and takes
 // them out of their instances.
-func (f *Fleet) Homecoming(l *Instance) (moving []*Job) {
-	for _, other := range f.poolOf(l).serving {
-		if other == l || f.routing != RouteUser {
+func (f *Fleet) Homecoming(inst *Instance) (moving []*Job) {
+	for _, other := range f.poolOf(inst).serving {
+		if other == inst || f.routing != RouteUser {
 			continue
 		}
 		for _, j := range other.Jobs() {
-			if user := hashName(j.Submit.User); !j.IsFrame() && j.Lease == nil && j.Submit.User != "" && homeScore(user, l.Executor) > homeScore(user, other.Executor) {
+			if user := hashName(j.Submit.User); !j.IsFrame() && j.Lease == nil && j.Submit.User != "" && homeScore(user, inst.Executor) > homeScore(user, other.Executor) {
 				moving = append(moving, j)
 			}
 		}
