@@ -71,7 +71,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestImpossibleJobsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		submit submission

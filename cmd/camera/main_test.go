@@ -152,8 +152,8 @@ func TestEndOfClip(t *testing.T) {
 	}
 }
 
-// TestRefusals: each is an error that says what is wrong, and the child goes on.
-func TestRefusals(t *testing.T) {
+// TestUnfitRequestsAreRefused: each is an error that says what is wrong, and the child goes on.
+func TestUnfitRequestsAreRefused(t *testing.T) {
 	client := start(t)
 	frames := read(t, clip)
 	good := media.Settings{Rate: 12, Quality: media.QP(30)}

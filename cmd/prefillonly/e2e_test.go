@@ -419,8 +419,8 @@ func TestWatchdogSeesAHang(t *testing.T) {
 	n.expect("WATCHDOG=1")
 }
 
-// TestRefusals: what cannot work ends at once, with its exit code and a text that says what to do.
-func TestRefusals(t *testing.T) {
+// TestServeRefusesWhatCannotWork: what cannot work ends at once, with its exit code and a text that says what to do.
+func TestServeRefusesWhatCannotWork(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -134,7 +134,7 @@ func TestFrontendsKeyRunsNothing(t *testing.T) {
 	}
 }
 
-// TestLoopbackWithoutKeys: it works where it was asked for; TestRefusals has the rest.
+// TestLoopbackWithoutKeys: it works where it was asked for; TestServeRefusesWhatCannotWork has the rest.
 func TestLoopbackWithoutKeys(t *testing.T) {
 	p := serve(t, nil, "--device", "null", "--scheduler-endpoint", fmt.Sprintf("tcp://127.0.0.1:%d", freePort(t)), "--allow-unauthenticated-tcp")
 	if status, text, err := p.complete(http.DefaultClient, "Hello", 1); err != nil || status != 200 {

@@ -106,7 +106,7 @@ func TestAdmins(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestMalformedKeysAreRefused(t *testing.T) {
 	for _, c := range []struct{ entries, isolation, want string }{
 		{"sk", "tenant", "want key or none"},
 		{"a team others", IsolateKeys, "3 words"},

@@ -126,8 +126,8 @@ func TestPromptsTimesNAreBounded(t *testing.T) {
 	}
 }
 
-// TestErrors holds the kinds of error, which shells map to their own.
-func TestErrors(t *testing.T) {
+// TestErrorsNameFieldAndCode holds the kinds of error, which shells map to their own.
+func TestErrorsNameFieldAndCode(t *testing.T) {
 	s, _ := newService(t)
 	for _, c := range []struct {
 		body, field, says string

@@ -149,8 +149,8 @@ func results(t testing.TB, m *Model, items ...wire.RunItem) []wire.ItemResult {
 	return p.Results()
 }
 
-// TestLimits: what the file leaves open may be any, and a batch where it can; a size that is chosen is the model's.
-func TestLimits(t *testing.T) {
+// TestInputLimitsFollowTheFile: what the file leaves open may be any, and a batch where it can; a size that is chosen is the model's.
+func TestInputLimitsFollowTheFile(t *testing.T) {
 	for _, c := range []struct {
 		g    onnxtest.Graph
 		o    Options

@@ -15,8 +15,8 @@ import (
 
 const tiny = `"vocab_size":10,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":3,"num_attention_heads":2,"max_position_embeddings":20`
 
-// TestRefusals: what the graph would compute wrongly is refused by the key's name.
-func TestRefusals(t *testing.T) {
+// TestUnknownEncoderSettingsAreRefused: what the graph would compute wrongly is refused by the key's name.
+func TestUnknownEncoderSettingsAreRefused(t *testing.T) {
 	for _, c := range []struct{ architecture, keys, want string }{
 		{"BertModel", `"position_embedding_type":"relative_key"`, "position_embedding_type"},
 		{"BertModel", `"hidden_act":"relu"`, "hidden_act"},

@@ -177,8 +177,8 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return b.ResponseWriter.Write(p)
 }
 
-// TestFaults: servers that break off, stall, ignore ranges or send too much; in the end all is right, or nothing is there.
-func TestFaults(t *testing.T) {
+// TestDownloadsFromBrokenServers: servers that break off, stall, ignore ranges or send too much; in the end all is right, or nothing is there.
+func TestDownloadsFromBrokenServers(t *testing.T) {
 	const shard = "/org/m/resolve/"
 	content := checkpoint()
 	breakOff := func(n int) func(http.ResponseWriter, *http.Request) bool {

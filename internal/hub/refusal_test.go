@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/hub/hubtest"
 )
 
-// TestRefusals: every refusal names the next step.
-func TestRefusals(t *testing.T) {
+// TestUnusableRepositoriesAreRefused: every refusal names the next step.
+func TestUnusableRepositoriesAreRefused(t *testing.T) {
 	with := func(change func(*hubtest.Repo)) *hubtest.Repo {
 		r := checkpoint()
 		change(r)

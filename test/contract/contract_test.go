@@ -280,7 +280,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsReachTheClient(t *testing.T) {
 	client, _ := start(t)
 	request := func(prompt, model string, options ...option.RequestOption) *openai.Error {
 		_, err := client.Completions.New(t.Context(), openai.CompletionNewParams{

@@ -87,8 +87,8 @@ func TestDetectorFails(t *testing.T) {
 	}
 }
 
-// TestRefusals: a first session that cannot be is an error that says why.
-func TestRefusals(t *testing.T) {
+// TestImpossibleFirstSessionIsRefused: a first session that cannot be is an error that says why.
+func TestImpossibleFirstSessionIsRefused(t *testing.T) {
 	if err := ffmpeg.Available(); err != nil {
 		t.Skip(err)
 	}

@@ -150,8 +150,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestFaults: without gradients, or by ones that are no numbers, settings stay as they are; afterwards they are good again.
-func TestFaults(t *testing.T) {
+// TestBadGradientsChangeNothing: without gradients, or by ones that are no numbers, settings stay as they are; afterwards they are good again.
+func TestBadGradientsChangeNothing(t *testing.T) {
 	w := newWorld(0.8, 0.1)
 	rule, err := NewAscent(Ascent{Rate: 0.5, Weight: 1, Gain: 1}, w.knobs, Cheapest(w.knobs))
 	if err != nil {

@@ -291,7 +291,7 @@ func TestIoU(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestUnknownDecodersAndUnfitOutputsAreRefused(t *testing.T) {
 	if _, err := Find("yolo"); err == nil || !strings.Contains(err.Error(), "yolox, fastestdet") {
 		t.Errorf("Find: %v", err)
 	}

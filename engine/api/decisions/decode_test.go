@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRefusals: what is wrong is named by its field.
-func TestRefusals(t *testing.T) {
+// TestMalformedDecisionsAreRefused: what is wrong is named by its field.
+func TestMalformedDecisionsAreRefused(t *testing.T) {
 	const q = `"questions": [{"type": "predicate", "instructions": "Is it?"}]`
 	for _, c := range []struct{ body, param, says string }{
 		{`{` + q + `}`, "input", "missing"},

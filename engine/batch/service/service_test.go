@@ -345,7 +345,7 @@ func TestExpires(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestMalformedBatchesAreRefused(t *testing.T) {
 	k := open(t)
 	input := k.fine("o1", lines(1))
 	for more, field := range map[string]string{

@@ -161,7 +161,7 @@ func slice(b *graph.Builder, x *graph.Value, axis, from, step int64) *graph.Valu
 	return b.Op("Slice", nil, x, v(from), v(1<<31-1), v(axis), v(step))
 }
 
-func TestRefusals(t *testing.T) {
+func TestNetworksWithoutGradientAreRefused(t *testing.T) {
 	network := func(b *graph.Builder) []*graph.Value {
 		x := fp32(b, "x", 2, 3)
 		unknown := graph.NewValue("unknown")

@@ -222,7 +222,7 @@ func TestNodesThatChangeNothing(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestUnfitShapesAreRefused(t *testing.T) {
 	conv := func() *graph.Graph {
 		g := &graph.Graph{Name: "g"}
 		b := newBuilder(g)

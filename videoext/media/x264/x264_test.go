@@ -224,7 +224,7 @@ func TestFramesKeepTheirPlace(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestUnfitFramesAreRefused(t *testing.T) {
 	good := []*media.Frame{media.NewFrame(64, 48), media.NewFrame(64, 48)}
 	short := media.NewFrame(64, 48)
 	short.Cb = short.Cb[:3]
