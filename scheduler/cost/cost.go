@@ -28,6 +28,7 @@ type Work struct {
 	Units  float64 // tokens or frames to compute
 	Pairs  float64 // of positions that attend: (n_input^2 - n_cached^2) / 2 a job
 	Loads  float64 // blocks to copy from host memory
+	Rows   float64 // positions that are scored: each is a row of the LM head
 }
 
 // Of is the work of a sequence of tokens, beside the pass that it is in.
@@ -48,6 +49,7 @@ func (w *Work) Add(other Work) {
 	w.Units += other.Units
 	w.Pairs += other.Pairs
 	w.Loads += other.Loads
+	w.Rows += other.Rows
 }
 
 // Subtract undoes Add.
@@ -56,6 +58,7 @@ func (w *Work) Subtract(other Work) {
 	w.Units -= other.Units
 	w.Pairs -= other.Pairs
 	w.Loads -= other.Loads
+	w.Rows -= other.Rows
 }
 
 // rates are the seconds that each term of work takes.
@@ -83,6 +86,7 @@ type Model struct {
 	scale    float64 // of rates against profiled
 	fit      fit     // without a profile
 	rate     float64 // see Rate
+	rows     rowCost
 	errors   errors
 }
 
@@ -118,7 +122,9 @@ func (m *Model) Useful(device, all, blockTokens int) (cached, loads int) {
 }
 
 // Seconds predicts the time of some work.
-func (m *Model) Seconds(w Work) float64 { return m.rates.seconds(w) + m.loading*w.Loads }
+func (m *Model) Seconds(w Work) float64 {
+	return m.rates.seconds(w) + m.loading*w.Loads + m.rows.seconds(w.Rows)
+}
 
 // Upper is a time that some work takes seldom: predicted longer by as much as two standard deviations of the last passes.
 func (m *Model) Upper(w Work) float64 { return m.Seconds(w) * m.errors.upperBound() }
@@ -142,9 +148,14 @@ func (m *Model) Now() (c wire.Cost, known bool) {
 	}, m.Known()
 }
 
-// Observe refines the rates by a pass. One that loads blocks tells nothing: it computes meanwhile.
+// Observe refines the rates by a pass. One that loads blocks tells nothing: it computes meanwhile. One that scores positions tells of
+// these alone: with a large vocabulary they may take ten times what the rest does, which must not count as the price of tokens.
 func (m *Model) Observe(w Work, took time.Duration) {
 	if w.Units <= 0 || took <= 0 || w.Loads > 0 {
+		return
+	}
+	if w.Rows > 0 {
+		m.rows.addPass(w.Rows, took.Seconds()-m.rates.seconds(w))
 		return
 	}
 	ratio := 1.0
@@ -161,6 +172,21 @@ func (m *Model) Observe(w Work, took time.Duration) {
 	scale := min(max(took.Seconds()/whole, m.scale/surprise), m.scale*surprise)
 	m.scale = min(max(m.scale+scaleStep*(scale-m.scale), 1.0/maxScale), maxScale)
 	m.rates = rates{m.profiled.pass * m.scale, m.profiled.unit * m.scale, m.profiled.pair * m.scale}
+}
+
+// rowCost is what scored positions take beside their passes: the mean of the last ones, each pass by its rows.
+type rowCost struct{ rows, took float64 }
+
+func (r *rowCost) addPass(rows, seconds float64) {
+	r.rows += scaleStep * (rows - r.rows)
+	r.took += scaleStep * (max(0, seconds) - r.took)
+}
+
+func (r *rowCost) seconds(rows float64) float64 {
+	if r.rows == 0 {
+		return 0
+	}
+	return rows * r.took / r.rows
 }
 
 // errors are what the last passes took, as multiples of what was predicted.

@@ -162,3 +162,28 @@ func TestSolveNonNegative(t *testing.T) {
 		t.Error("no unknown is ever held at zero: the test shows nothing")
 	}
 }
+
+// TestScoredPositionsAreNoTokens: passes that score each position, which takes ten times as long, say what that takes, and change
+// nothing of what others are predicted to take, whether a profile gave their rates or passes did.
+func TestScoredPositionsAreNoTokens(t *testing.T) {
+	for _, m := range []Model{New(wire.Cost{}), New(wire.Cost{Base: time.Millisecond, Unit: 100 * time.Microsecond})} {
+		for range 50 {
+			w := Of(1000, 0).Alone()
+			m.Observe(w, 101*time.Millisecond)
+		}
+		before := m.Seconds(Of(1000, 0).Alone())
+		for n := range 50 {
+			w := Of(100+n*20, 0).Alone()
+			w.Rows = w.Units
+			m.Observe(w, time.Duration(1100*w.Units)*time.Microsecond+time.Millisecond)
+		}
+		if after := m.Seconds(Of(1000, 0).Alone()); after != before || math.Abs(after-0.101) > 0.005 {
+			t.Errorf("a pass without scores: %.3f s, and %.3f s after some with them; want 0.101 s", before, after)
+		}
+		scored := Of(600, 0).Alone()
+		scored.Rows = scored.Units
+		if got := m.Seconds(scored); math.Abs(got-0.661) > 0.05 {
+			t.Errorf("a pass with scores: %.3f s, want 0.661 s", got)
+		}
+	}
+}

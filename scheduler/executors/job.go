@@ -83,7 +83,8 @@ func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	switch w := m.Work.(type) {
 	case *engine.Tokens:
 		j.Asks = w
-		j.Prompt, j.Whole = w.IDs, w.Ask.PromptLogprobs || w.Ask.Pool.Whole()
+		j.Prompt, j.Scored = w.IDs, w.Ask.PromptLogprobs
+		j.Whole = j.Scored || w.Ask.Pool.Whole()
 		j.Known = w.Ask.PromptFrom
 	case *engine.Tensors:
 		j.Frames = max(w.Frames, 0)

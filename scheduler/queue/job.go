@@ -51,6 +51,7 @@ type Sequence struct {
 	Prompt  []engine.TokenID // never written to; an open job goes on with a longer one
 	Added   []engine.TokenID // generated tokens
 	Whole   bool             // the pass that answers first computes all of the prompt from Known on: each position is asked for
+	Scored  bool             // with Whole: what each position is asked for are the scores of tokens
 	Known   int              // with Whole: leading tokens of which it is known what they are asked for, or that are not asked for
 	Parts   bool             // blocks may be read in part where it waits
 	Chain   []kvcache.Hash   // of the prompt's full blocks
@@ -146,6 +147,9 @@ func (s *Sequence) Found(cached, loads int) { s.Cached, s.Loads, s.Part = cached
 func (j *Job) Size(cached int) cost.Work {
 	w := cost.Of(j.Len(), cached)
 	w.Units += j.Frames
+	if j.Scored && j.AsksWhole() {
+		w.Rows = float64(j.Len() - j.Unasked())
+	}
 	return w
 }
 
