@@ -12,6 +12,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/fields"
 )
 
+// Asker is what a body says of the model that it asks, and of who asks.
+type Asker struct{ Model, User, RequestID string }
+
 // Prompt holds the prompts of one request: Texts or Tokens, never both. On the wire it is a
 // string, a list of strings, a list of token ids, or a list of lists of token ids.
 type Prompt struct {

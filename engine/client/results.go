@@ -51,27 +51,6 @@ func (r *Results) Next(ctx context.Context, taken []Delivery) ([]Delivery, error
 	}
 }
 
-// All hands the Results of so many jobs, one of each, to accept, in the order in which they come. Left is how many have not come
-// when it ends early: with the error of a Result, that of accept, or why ctx has ended.
-func (r *Results) All(ctx context.Context, jobs int, accept func(Delivery) error) (left int, err error) {
-	var taken []Delivery
-	for left = jobs; left > 0; {
-		if taken, err = r.Next(ctx, taken); err != nil {
-			return left, err
-		}
-		for _, d := range taken {
-			if d.Result.Err != nil {
-				return left, d.Result.Err
-			}
-			if err := accept(d); err != nil {
-				return left, err
-			}
-			left--
-		}
-	}
-	return 0, nil
-}
-
 // takeDeliveries empties the stream, handing over into's memory for what comes next.
 func (r *Results) takeDeliveries(into []Delivery) []Delivery {
 	r.mu.Lock()

@@ -21,52 +21,44 @@ const (
 // Admit waits until the model's limits are known, fits the prompts into them, and makes a job for each choice. Where
 // all choices of a prompt are the same, one job stands for them.
 func (c *Call) Admit(ctx context.Context) error {
-	err := c.admit(ctx)
+	var ask engine.Ask
+	err := c.AdmitTokens(ctx, func(limits *wire.TokenLimits) (err error) {
+		ask, err = c.makeJobs(ctx, limits)
+		return err
+	})
 	if err != nil {
-		c.closeForms()
+		return err
 	}
-	return err
+	return c.checkLogprobs(&ask)
 }
 
-func (c *Call) admit(ctx context.Context) error {
-	m, err := c.s.pool.Model(ctx, c.from.Model)
-	switch {
-	case err != nil:
-		return err
-	case m.Tokens == nil:
-		return api.Invalid("model", "the model `%s` takes tensors, not text", c.model)
-	}
+func (c *Call) makeJobs(ctx context.Context, limits *wire.TokenLimits) (ask engine.Ask, err error) {
 	count := len(c.prompts) * c.N
 	if count > maxJobs {
-		return api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobs)
+		return ask, api.Invalid("prompt", "prompt has %d prompts and n is %d; one request may have %d answers", len(c.prompts), c.N, maxJobs)
 	}
-	c.eos = choosableTokens(c.text.EOS(), m.Tokens.VocabSize)
-	ask, err := c.newAsk(ctx)
-	if err != nil {
-		return err
+	c.eos = choosableTokens(c.text.EOS(), limits.VocabSize)
+	if ask, err = c.newAsk(ctx); err != nil {
+		return ask, err
 	}
 	c.perPrompt = c.N
 	if ask.Temperature == 0 || c.MaxTokens != nil && *c.MaxTokens == 0 {
 		c.perPrompt = 1
 	}
 	if err := c.checkLists(&ask, len(c.prompts)*c.perPrompt); err != nil {
-		return err
+		return ask, err
 	}
-	c.results = client.NewResults()
 	c.choices = make([]choice, 0, count)
-	c.jobs = make([]*client.Job, 0, len(c.prompts)*c.perPrompt)
-	c.open = count
 	if c.form, err = c.newConstraint(ctx); err != nil {
-		return err
+		return ask, err
 	}
 	for i := range c.prompts {
-		if err := c.admitPrompt(ctx, i, m.Tokens, ask); err != nil {
-			return err
+		if err := c.admitPrompt(ctx, i, limits, ask); err != nil {
+			return ask, err
 		}
 	}
-	r := &c.Record
-	r.Jobs, r.N, r.MaxTokens = len(c.jobs), c.N, c.prompts[0].maxTokens
-	return c.checkLogprobs(&ask)
+	c.Record.Tokens.Max = c.prompts[0].maxTokens
+	return ask, nil
 }
 
 // checkLists refuses lists that are short by themselves, and long for so many jobs.
@@ -89,19 +81,15 @@ func (c *Call) admitPrompt(ctx context.Context, i int, limits *wire.TokenLimits,
 	if p.maxTokens, err = c.fitPrompt(i, limits.MaxModelLen); err != nil {
 		return err
 	}
-	work := &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask}
-	job, err := c.s.pool.NewJob(engine.Job{
-		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
-		Work: work,
-	}, c.from.Arrived, c.results, len(c.jobs))
-	if err != nil {
+	first, work := c.Jobs(), &engine.Tokens{IDs: p.ids, Max: p.maxTokens, Stop: c.stopTokens(), Ask: ask}
+	if err := c.Add(engine.Job{Work: work, Salt: c.salt, Priority: c.Priority}); err != nil {
 		return c.misfit(i, err)
 	}
 	if err := c.decodeEcho(p); err != nil {
 		return err
 	}
 	for k := range c.perPrompt {
-		if err := c.addJob(ctx, job, work, k, limits.VocabSize); err != nil {
+		if err := c.addJob(ctx, first, k, work, limits.VocabSize); err != nil {
 			return err
 		}
 	}
@@ -110,29 +98,28 @@ func (c *Call) admitPrompt(ctx context.Context, i int, limits *wire.TokenLimits,
 	}
 	c.asked.positions += c.N * len(p.ids)
 	c.asked.tokens += c.N * p.maxTokens
-	c.Record.PromptTokens += len(p.ids)
+	c.Record.Tokens.Prompt += len(p.ids)
 	return nil
 }
 
-// addJob adds the k-th job of a prompt, of which first is the first one and asks for work. The others draw once more, and
+// addJob adds the k-th job of a prompt, of which first is there already and asks for work. The others draw once more, and
 // leave it to the first to bring the scores of the prompt. A job whose answer must have a form asks for a part of work.
-func (c *Call) addJob(ctx context.Context, first *client.Job, work *engine.Tokens, k, vocab int) error {
-	job, index := first, len(c.jobs)
+func (c *Call) addJob(ctx context.Context, first, k int, work *engine.Tokens, vocab int) error {
 	if k > 0 {
 		again := *work
 		again.Ask.Seed, again.Ask.PromptLogprobs, again.Ask.PromptTop = work.Ask.Seed+uint64(k), false, 0
 		work = &again
-		job = c.s.pool.Like(first, work, index)
+		c.AddLike(first, work)
 	}
-	if c.form != nil {
-		g, err := c.guide(ctx, work, vocab)
-		if err != nil {
-			return err
-		}
-		c.guided = append(c.guided, g)
-		job = c.s.pool.Like(first, g.nextWork(), index)
+	if c.form == nil {
+		return nil
 	}
-	c.jobs = append(c.jobs, job)
+	g, err := c.guide(ctx, work, vocab)
+	if err != nil {
+		return err
+	}
+	c.guided = append(c.guided, g)
+	c.Rework(first+k, g.nextWork())
 	return nil
 }
 

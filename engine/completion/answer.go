@@ -10,7 +10,6 @@ import (
 
 // Answer is that of a call that is done: once, as it gives memory back on the way.
 func (c *Call) Answer() api.Encoder {
-	c.received = nil // is in the choices
 	if c.chat {
 		return c.chatAnswer()
 	}
@@ -33,16 +32,16 @@ func (c *Call) completionAnswer() *completions.Completion {
 
 // metrics are the times of a request of one choice, as it alone has a first token; nil where they are not told.
 func (c *Call) metrics() *completions.Metrics {
-	if !c.s.cfg.Metrics || len(c.choices) != 1 || c.Record.FirstToken.IsZero() {
+	if !c.s.cfg.Metrics || len(c.choices) != 1 || c.Record.Tokens.First.IsZero() {
 		return nil
 	}
-	r, n := &c.Record, len(c.choices[0].answers)
-	generation := r.LastToken.Sub(r.FirstToken)
-	m := &completions.Metrics{FirstToken: milliseconds(r.FirstToken.Sub(c.from.Arrived)), Queue: milliseconds(r.Queued), Generation: milliseconds(generation)}
+	t, n := c.Record.Tokens, len(c.choices[0].answers)
+	generation := t.Decode()
+	m := &completions.Metrics{FirstToken: milliseconds(t.First.Sub(c.Arrived)), Queue: milliseconds(c.Record.Queued), Generation: milliseconds(generation)}
 	if n > 1 {
 		m.BetweenTokens = milliseconds(generation) / float64(n-1)
 	}
-	if inference := r.Prefilled + generation; inference > 0 {
+	if inference := c.Record.Inference(); inference > 0 {
 		m.TokensPerSecond = float64(n) / inference.Seconds()
 	}
 	return m
@@ -51,7 +50,7 @@ func (c *Call) metrics() *completions.Metrics {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (c *Call) newCompletion() *completions.Completion {
-	return &completions.Completion{ID: c.id, Object: "text_completion", Created: c.from.Arrived.Unix(), Model: c.model}
+	return &completions.Completion{ID: c.id, Object: "text_completion", Created: c.Arrived.Unix(), Model: c.Named}
 }
 
 // completionPart is what choice i has to say that was not said yet; first counts its tokens that
@@ -90,7 +89,7 @@ func (c *Call) chatAnswer() *completions.Chat {
 }
 
 func (c *Call) chatOf(object string) *completions.Chat {
-	return &completions.Chat{ID: c.id, Object: object, Created: c.from.Arrived.Unix(), Model: c.model}
+	return &completions.Chat{ID: c.id, Object: object, Created: c.Arrived.Unix(), Model: c.Named}
 }
 
 // chatPart is choice i without its message, which comes before: its calls are known then.
@@ -107,11 +106,10 @@ func (ch *choice) chatPart(i, first int) completions.ChatChoice {
 
 // Rendered is an admitted call as jobs would ask it: one for each prompt.
 func (c *Call) Rendered() []completions.Rendered {
-	c.closeForms() // nothing follows
 	list := make([]completions.Rendered, len(c.prompts))
 	for i := range list {
 		list[i] = completions.Rendered{
-			RequestID: c.id, Model: c.model, TokenIDs: c.prompts[i].ids,
+			RequestID: c.id, Model: c.Named, TokenIDs: c.prompts[i].ids,
 			Sampling: completions.RenderedSampling{
 				N: c.N, MaxTokens: c.prompts[i].maxTokens,
 				Temperature: c.Temperature, TopP: c.TopP, Seed: c.Seed,

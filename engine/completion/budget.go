@@ -40,10 +40,9 @@ const budgetRequests = 4
 
 // holdLogprobs counts n more log-probabilities of the call, if there is room for them.
 func (c *Call) holdLogprobs(n int64) error {
-	if full := c.s.logprobs.Hold(c.from.Holder, n); full != nil {
+	if full := c.Hold(c.s.logprobs, n, logprobBytes); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "the server has no memory for the log-probabilities: %v; come back later", full)
 	}
-	c.held += n
 	return nil
 }
 

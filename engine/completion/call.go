@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/request"
 )
 
 // prompt is one prompt of a request. Text is kept only where it is to be echoed.
@@ -24,130 +25,102 @@ type prompt struct {
 // Call is one completion or chat request on its way. One goroutine uses it.
 type Call struct {
 	*completions.Params
-	Record Record
+	*request.Call
 
-	s     *Service
-	text  *Text
-	from  Origin
-	id    string
-	model string // as the client named it
-	chat  bool
-	echo  bool
+	s       *Service
+	text    *Text
+	id      string
+	salt    string              // of the prefix cache
+	between func(time.Duration) // Config.Between of the model; may be nil
+	chat    bool
+	echo    bool
 
 	toolParser string // of the answers' words; empty: calls are not looked for
 
 	eos       []engine.TokenID // that the model can choose
 	prompts   []prompt
-	choices   []choice // prompt by prompt, N for each
-	jobs      []*client.Job
+	choices   []choice           // prompt by prompt, N for each
 	form      grammar.Constraint // of the answers; nil: any
 	guided    []*guided          // the answers by job, if they must have a form
 	perPrompt int                // jobs: N, or 1 where all choices are the same
-	results   *client.Results
-	received  []client.Delivery
-	fresh     []int // choices that have news
-	open      int   // choices not finished
+	fresh     []int              // choices that have news
 
 	asked logprobsAsked
-	held  int64 // counted in Service.logprobs
 }
 
-// Record is what the log and the metrics say of a Call.
-type Record struct {
-	Jobs             int
-	PromptTokens     int
-	CachedTokens     int
-	CompletionTokens int
-	MaxTokens, N     int
-	Queued, Running  time.Duration // of the longest job
-	Prefilled        time.Duration // of Running, what came before the first token
-	FirstToken       time.Time
-	LastToken        time.Time
-	Finish           string        // of the first choice, once all are done
-	Memory           int64         // bytes of log-probabilities
-	Trace            *client.Trace // of the jobs one by one; nil: not kept
-}
-
-// Note times a Result, the first of its choice or a later one.
-func (r *Record) Note(d client.Delivery, first bool) {
-	r.Trace.Note(d)
-	if r.FirstToken.IsZero() {
-		r.FirstToken = d.At
-	}
-	r.LastToken = d.At
-	timing := d.Result.Timing
-	r.Queued, r.Running = max(r.Queued, timing.Queued), max(r.Running, timing.Running)
-	if first {
-		r.Prefilled = max(r.Prefilled, timing.Running)
-	}
-}
-
-// Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
+// Submit gives an admitted call's jobs to the pool.
 func (c *Call) Submit() error {
 	if err := c.holdLogprobs(c.asked.ofPrompts()); err != nil {
-		c.closeForms()
 		return err
 	}
-	if err := c.s.pool.Submit(c.from.Holder, c.jobs); err != nil {
-		c.closeForms()
-		c.release()
-		return err
-	}
-	return nil
+	return c.Call.Submit()
 }
 
 // Close withdraws what is not done.
 func (c *Call) Close() {
 	c.usage() // for the log, however it ends
-	if c.open > 0 {
-		c.s.pool.Cancel(c.jobs...)
-	}
 	c.closeForms()
-	c.release()
+	c.Call.Close()
 }
 
-func (c *Call) release() {
-	c.s.logprobs.Release(c.from.Holder, c.held)
-	c.Record.Memory += c.held * logprobBytes
-	c.held = 0
+// Wait waits for all results.
+func (c *Call) Wait(ctx context.Context) error {
+	for !c.Done() {
+		if _, err := c.Next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-// Done says whether all choices are.
-func (c *Call) Done() bool { return c.open == 0 }
 
 // Next waits for results and adds them to their choices. Of a stream it returns which choices have something new; the
 // list is good until the next call.
 func (c *Call) Next(ctx context.Context) ([]int, error) {
-	received, err := c.results.Next(ctx, c.received)
-	if err != nil {
+	c.fresh = c.fresh[:0]
+	if err := c.Call.Next(ctx, c.acceptResult); err != nil {
 		return nil, err
-	}
-	c.received, c.fresh = received, c.fresh[:0]
-	for _, d := range c.received {
-		if d.Result.Err != nil {
-			return nil, d.Result.Err
-		}
-		results, err := c.knownResults(d)
-		if err != nil {
-			return nil, err
-		}
-		for _, d.Result = range results {
-			if err := c.acceptAll(d); err != nil {
-				return nil, err
-			}
-		}
-		c.continueJob(d.Index)
 	}
 	return c.fresh, nil
 }
 
-// acceptAll adds a Result to the choices that its job is of.
-func (c *Call) acceptAll(d client.Delivery) error {
-	n := c.N / c.perPrompt
-	for i := d.Index * n; i < (d.Index+1)*n; i++ {
-		if err := c.accept(i, d); err != nil {
+// acceptResult adds a Result of a job, and those that are known with it.
+func (c *Call) acceptResult(d client.Delivery) error {
+	results, err := c.knownResults(d)
+	if err != nil {
+		return err
+	}
+	for _, d.Result = range results {
+		if err := c.addResult(d); err != nil {
 			return err
 		}
+	}
+	c.continueJob(d.Index)
+	return nil
+}
+
+// addResult adds a Result to the choices that its job is of, which are all the same.
+func (c *Call) addResult(d client.Delivery) error {
+	n := c.N / c.perPrompt
+	choices := c.choices[d.Index*n : (d.Index+1)*n]
+	first := &choices[0]
+	if first.isDone() {
+		return nil // a stop string ended it; this Result was under way
+	}
+	c.Record.Note(d, first.last.IsZero())
+	for i := range choices {
+		if err := c.addToChoice(d.Index*n+i, d); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !first.isDone():
+	case d.Result.Finish == engine.FinishNone || c.guided != nil: // the pool expects more of the job
+		c.Withdraw(d.Index)
+	default:
+		c.EndJob()
+	}
+	if c.Done() {
+		c.Record.Finish = c.choices[0].finish
 	}
 	if answer := d.Result.Output.(*engine.TokenOutput).Answer; answer != nil {
 		return c.holdLogprobs(int64(len(answer.Top) + len(answer.Labels)))
@@ -155,15 +128,11 @@ func (c *Call) acceptAll(d client.Delivery) error {
 	return nil
 }
 
-// accept adds a Result to choice i.
-func (c *Call) accept(i int, d client.Delivery) error {
+// addToChoice adds a Result to choice i.
+func (c *Call) addToChoice(i int, d client.Delivery) error {
 	ch := &c.choices[i]
-	if ch.isDone() {
-		return nil // a stop string ended it; this Result was under way
-	}
-	c.Record.Note(d, ch.last.IsZero())
-	if !ch.last.IsZero() && c.from.Between != nil {
-		c.from.Between(d.At.Sub(ch.last))
+	if !ch.last.IsZero() && c.between != nil {
+		c.between(d.At.Sub(ch.last))
 	}
 	ch.last = d.At
 	out := d.Result.Output.(*engine.TokenOutput)
@@ -177,15 +146,6 @@ func (c *Call) accept(i int, d client.Delivery) error {
 	ch.accept(out, d.Result.Finish)
 	if err := ch.text.Err(); err != nil {
 		return engine.Errorf(engine.CodeInternal, "the model's tokenizer fails on the generated tokens: %v", err)
-	}
-	if !ch.isDone() {
-		return nil
-	}
-	if c.open--; c.open == 0 {
-		c.Record.Finish = c.choices[0].finish
-	}
-	if d.Result.Finish == engine.FinishNone {
-		c.s.pool.Cancel(c.jobs[d.Index])
 	}
 	return nil
 }
@@ -201,7 +161,8 @@ func (c *Call) takeScores(job int, p *prompt, out *engine.TokenOutput) (waited b
 
 // usage sums over the request: each prompt once, each choice's tokens.
 func (c *Call) usage() *api.Usage {
-	u := &api.Usage{PromptTokens: c.Record.PromptTokens, Details: &api.PromptTokensDetails{}}
+	t := c.Record.Tokens
+	u := &api.Usage{PromptTokens: t.Prompt, Details: &api.PromptTokensDetails{}}
 	for i := range c.choices {
 		u.CompletionTokens += len(c.choices[i].answers)
 		if i%c.N == 0 {
@@ -209,6 +170,6 @@ func (c *Call) usage() *api.Usage {
 		}
 	}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
-	c.Record.CachedTokens, c.Record.CompletionTokens = u.Details.CachedTokens, u.CompletionTokens
+	t.Cached, t.Completion = u.Details.CachedTokens, u.CompletionTokens
 	return u
 }

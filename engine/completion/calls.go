@@ -84,7 +84,7 @@ func (ch *choice) streamedMessage(i int) *completions.ChatMessage {
 
 // callID names a call of choice i. Mistral's templates take names of 9 letters and digits alone.
 func (ch *choice) callID(i, call int) string {
-	id := fmt.Sprintf("call_%s_%d", ch.c.from.ID, i)
+	id := fmt.Sprintf("call_%s_%d", ch.c.ID, i)
 	if ch.parser == nil {
 		return id
 	}

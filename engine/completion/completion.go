@@ -5,12 +5,13 @@ package completion
 import (
 	"context"
 	"fmt"
+
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/completions"
-	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
@@ -22,52 +23,28 @@ type Config struct {
 	Metrics bool // answers tell the times of their requests
 
 	ToolParser string // the name of package toolcalls' by which calls are found where the model chooses; empty: they are refused
+
+	Between func(model string) func(time.Duration) // hears the times between two tokens of a choice; may be nil
 }
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
-	// set once
-	cfg  Config
-	pool *client.Client
-
+	cfg      Config // set once
 	logprobs *budget.Budget
 }
 
 // New makes a Service.
-func New(cfg Config, pool *client.Client) *Service {
-	return &Service{cfg: cfg, pool: pool, logprobs: budget.New(budgetRequests * int64(cfg.MaxLogprobs))}
+func New(cfg Config) *Service {
+	return &Service{cfg: cfg, logprobs: budget.New(budgetRequests * int64(cfg.MaxLogprobs))}
 }
 
-// Origin is what is known of a request beside its body.
-type Origin struct {
-	ID       string // of the answer, behind the API's prefix
-	Arrived  time.Time
-	Model    string // the pool's name of the model that the body names
-	User     string // key of fairness and routing
-	Holder   string // whose share of what requests may hold it takes; empty: the server's
-	Salt     string // of the prefix cache
-	Deadline time.Duration
-	Between  func(time.Duration) // hears the times between two tokens of a choice
-}
-
-// FieldError is an error of the engine that a field of the request is to blame for.
-type FieldError struct {
-	Field string
-	Err   *engine.Error
-}
-
-func (e *FieldError) Error() string { return e.Err.Message }
-
-// Unwrap is the engine's error.
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// Completion tokenizes the prompts of a completion request. Its errors, as those of Call's methods, are an *api.Error
-// of the request, an *engine.Error, which may be in a *FieldError, and why ctx has ended.
-func (s *Service) Completion(ctx context.Context, text *Text, from Origin, request *completions.CompletionRequest) (*Call, error) {
-	c := s.newCall(text, from, &request.Params, "cmpl-")
-	c.echo = request.Echo
-	c.prompts = make([]prompt, 0, request.Prompt.Len())
-	for i, text := range request.Prompt.Texts {
+// Completion tokenizes the prompts of a completion request. Its errors, as those of Call's methods, are those of
+// request.Call.
+func (s *Service) Completion(ctx context.Context, text *Text, from *request.Call, body *completions.CompletionRequest) (*Call, error) {
+	c := s.newCall(text, from, &body.Params, "cmpl-")
+	c.echo = body.Echo
+	c.prompts = make([]prompt, 0, body.Prompt.Len())
+	for i, text := range body.Prompt.Texts {
 		if err := c.checkText(i, text); err != nil {
 			return nil, err
 		}
@@ -81,24 +58,24 @@ func (s *Service) Completion(ctx context.Context, text *Text, from Origin, reque
 		}
 		c.prompts = append(c.prompts, p)
 	}
-	for _, ids := range request.Prompt.Tokens {
+	for _, ids := range body.Prompt.Tokens {
 		c.prompts = append(c.prompts, prompt{ids: ids})
 	}
 	return c, nil
 }
 
 // Chat renders the template of a chat request and tokenizes the result.
-func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *completions.ChatRequest) (*Call, error) {
-	c := s.newCall(text, from, &request.Params, "chatcmpl-")
+func (s *Service) Chat(ctx context.Context, text *Text, from *request.Call, body *completions.ChatRequest) (*Call, error) {
+	c := s.newCall(text, from, &body.Params, "chatcmpl-")
 	c.chat = true
-	if request.AutoTools {
+	if body.AutoTools {
 		if s.cfg.ToolParser == "" { // vLLM's words
 			return nil, api.Invalid("tool_choice", `"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`)
 		}
 		c.toolParser = s.cfg.ToolParser
 		c.SkipSpecialTokens = false // some of them stand around calls
 	}
-	rendered, err := text.Messages(request.Messages, &request.Templating)
+	rendered, err := text.Messages(body.Messages, &body.Templating)
 	if err != nil {
 		return nil, err
 	}
@@ -111,32 +88,33 @@ func (s *Service) Chat(ctx context.Context, text *Text, from Origin, request *co
 	}
 	p := prompt{ids: ids}
 	if c.TruncatePromptTokens != nil {
-		_, p.behind, err = text.Frame(ctx, from.Salt, request.Messages, &request.Templating, rendered)
+		_, p.behind, err = text.Frame(ctx, c.salt, body.Messages, &body.Templating, rendered)
 	}
 	c.prompts = []prompt{p}
 	return c, err
 }
 
-func (s *Service) newCall(text *Text, from Origin, p *completions.Params, prefix string) *Call {
-	c := &Call{Params: p, s: s, text: text, from: from, id: prefix + from.ID, model: p.Model}
-	if c.model == "" {
-		c.model = from.Model
+func (s *Service) newCall(text *Text, from *request.Call, p *completions.Params, prefix string) *Call {
+	from.Record.Tokens = &request.Tokens{N: p.N}
+	c := &Call{Call: from, Params: p, s: s, text: text, id: prefix + from.ID, salt: from.Owner.Salt(p.CacheSalt)}
+	if s.cfg.Between != nil {
+		c.between = s.cfg.Between(from.Model)
 	}
 	return c
 }
 
 func (c *Call) tokenizeText(ctx context.Context, field, text string, addSpecial bool) ([]engine.TokenID, error) {
-	return c.text.Tokens(ctx, c.from.Salt, field, text, addSpecial)
+	return c.text.Tokens(ctx, c.salt, field, text, addSpecial)
 }
 
 // checkText refuses a text, of prompt i, that no tokenization can fit into the context, before time is
 // spent on it.
 func (c *Call) checkText(i int, text string) error {
-	m := c.s.pool.State().Models[c.from.Model]
-	if m == nil || m.Tokens == nil || c.TruncatePromptTokens != nil {
+	known := c.KnownTokenLimits()
+	if known == nil || c.TruncatePromptTokens != nil {
 		return nil
 	}
-	limit, width := m.Tokens.MaxModelLen, c.text.BytesPerToken()
+	limit, width := known.MaxModelLen, c.text.BytesPerToken()
 	if len(text)/width <= limit {
 		return nil
 	}
@@ -144,7 +122,7 @@ func (c *Call) checkText(i int, text string) error {
 }
 
 func (c *Call) tooLong(format string, args ...any) error {
-	return &FieldError{c.promptField(), engine.Errorf(engine.CodeTooLong, "%s", fmt.Sprintf(format, args...))}
+	return &request.FieldError{Field: c.promptField(), Err: engine.Errorf(engine.CodeTooLong, "%s", fmt.Sprintf(format, args...))}
 }
 
 func (c *Call) promptField() string {

@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -51,17 +52,17 @@ func newService(t *testing.T) (*Service, *client.Client) {
 	pool := client.New(client.Config{MaxJobs: 4}, s, zap.NewNop())
 	s.Deliver = pool.Deliver
 	pool.Deliver(clienttest.Welcome(1, 256))
-	return New(Config{MaxLogprobs: 100}, pool), pool
+	return New(Config{MaxLogprobs: 100}), pool
 }
 
-func open(t *testing.T, s *Service, body string) *Call {
+func open(t *testing.T, s *Service, pool *client.Client, body string) *Call {
 	t.Helper()
-	request, refused := completions.DecodeCompletion([]byte(body))
+	asked, refused := completions.DecodeCompletion([]byte(body))
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	text := &Text{Tokenizer: bytesTokenizer{}}
-	c, err := s.Completion(t.Context(), text, Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "demo"}, request)
+	c, err := s.Completion(t.Context(), text, request.New(pool, request.Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "demo", Named: asked.Model}), asked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func open(t *testing.T, s *Service, body string) *Call {
 // TestCall runs a call from a decoded body to its answer, as whoever brings requests does.
 func TestCall(t *testing.T) {
 	s, pool := newService(t)
-	c := open(t, s, `{"model":"Demo","prompt":["x","yz"],"max_tokens":2}`)
+	c := open(t, s, pool, `{"model":"Demo","prompt":["x","yz"],"max_tokens":2}`)
 	if err := c.Admit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +91,8 @@ func TestCall(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	c.Close()
-	if r := c.Record; r.Jobs != 2 || r.PromptTokens != 3 || r.CompletionTokens != 4 || r.Finish != "length" || r.FirstToken.IsZero() {
-		t.Errorf("record %+v", r)
+	if r, tokens := c.Record, c.Record.Tokens; r.Jobs != 2 || tokens.Prompt != 3 || tokens.Completion != 4 || r.Finish != "length" || tokens.First.IsZero() {
+		t.Errorf("record %+v, tokens %+v", r, tokens)
 	}
 	if n, _ := pool.Jobs(); n != 0 {
 		t.Errorf("%d jobs are open", n)
@@ -100,12 +101,12 @@ func TestCall(t *testing.T) {
 
 // TestListsTimesJobsAreBounded: lists that each is as long as it may be are refused where as many jobs as there may be bring them.
 func TestListsTimesJobsAreBounded(t *testing.T) {
-	s, _ := newService(t)
+	s, pool := newService(t)
 	prompts := strings.Repeat(`"x",`, maxJobs-1) + `"x"`
 	for listed, refused := range map[int]bool{2000: false, 2049: true} {
 		ids := strings.Repeat("7,", listed-1) + "7"
 		for field, value := range map[string]string{"stop_token_ids": "[" + ids + "]", "logprob_token_ids": "[" + ids + "]", "allowed_token_ids": "[" + ids + "]"} {
-			err := open(t, s, fmt.Sprintf(`{"prompt":[%s],%q:%s,"max_tokens":1}`, prompts, field, value)).Admit(t.Context())
+			err := open(t, s, pool, fmt.Sprintf(`{"prompt":[%s],%q:%s,"max_tokens":1}`, prompts, field, value)).Admit(t.Context())
 			var wrong *api.Error
 			if got := errors.As(err, &wrong) && strings.Contains(wrong.Message, "one request may have 8388608"); got != refused {
 				t.Errorf("%d of %s: %v", listed, field, err)
@@ -116,9 +117,9 @@ func TestListsTimesJobsAreBounded(t *testing.T) {
 
 // TestPromptsTimesNAreBounded: as many prompts and choices as there may be of each are refused together.
 func TestPromptsTimesNAreBounded(t *testing.T) {
-	s, _ := newService(t)
+	s, pool := newService(t)
 	for prompts, refused := range map[int]bool{32: false, 33: true} {
-		err := open(t, s, fmt.Sprintf(`{"prompt":[%s"x"],"n":128,"max_tokens":1}`, strings.Repeat(`"x",`, prompts-1))).Admit(t.Context())
+		err := open(t, s, pool, fmt.Sprintf(`{"prompt":[%s"x"],"n":128,"max_tokens":1}`, strings.Repeat(`"x",`, prompts-1))).Admit(t.Context())
 		var wrong *api.Error
 		if got := errors.As(err, &wrong) && strings.Contains(wrong.Message, "one request may have 4096 answers"); got != refused {
 			t.Errorf("%d prompts: %v", prompts, err)
@@ -128,7 +129,7 @@ func TestPromptsTimesNAreBounded(t *testing.T) {
 
 // TestErrorsNameFieldAndCode holds the kinds of error, which shells map to their own.
 func TestErrorsNameFieldAndCode(t *testing.T) {
-	s, _ := newService(t)
+	s, pool := newService(t)
 	for _, c := range []struct {
 		body, field, says string
 		code              engine.Code // 0: an *api.Error
@@ -140,15 +141,14 @@ func TestErrorsNameFieldAndCode(t *testing.T) {
 		{`{"prompt":"x","max_tokens":51,"logprobs":1}`, "logprobs", "one request may ask for 100", 0},
 		{`{"prompt":["a","b","c","d","e"],"max_tokens":1}`, "", "may have 4", engine.CodeBadTokens},
 	} {
-		call := open(t, s, c.body)
+		call := open(t, s, pool, c.body)
 		err := call.Admit(t.Context())
 		if err == nil {
-			if err = call.Submit(); err == nil {
-				call.Close()
-			}
+			err = call.Submit()
 		}
+		call.Close()
 		var wrong *api.Error
-		var field *FieldError
+		var field *request.FieldError
 		var failed *engine.Error
 		switch {
 		case c.says == "" && err == nil:
@@ -172,14 +172,14 @@ func (ended) RenderChat(messages []byte, _ ChatOptions) (string, error) {
 
 // TestTruncatedChat: a chat is cut at its beginning, but not down to what the template writes behind its last message.
 func TestTruncatedChat(t *testing.T) {
-	s, _ := newService(t)
+	s, pool := newService(t)
 	text := &Text{Tokenizer: bytesTokenizer{}, Template: ended{}}
 	for keep, want := range map[string]string{"1": "last 8 leave no room for text", "8": "truncate to 9 or more", "9": "", "99": "", "-1": ""} {
-		request, refused := completions.DecodeChat([]byte(`{"messages":[{"role":"user","content":"hello"}],"max_tokens":1,"truncate_prompt_tokens":` + keep + `}`))
+		asked, refused := completions.DecodeChat([]byte(`{"messages":[{"role":"user","content":"hello"}],"max_tokens":1,"truncate_prompt_tokens":` + keep + `}`))
 		if refused != nil {
 			t.Fatal(refused)
 		}
-		c, err := s.Chat(t.Context(), text, Origin{ID: "7", Model: "demo"}, request)
+		c, err := s.Chat(t.Context(), text, request.New(pool, request.Origin{ID: "7", Model: "demo"}), asked)
 		if err == nil {
 			err = c.Admit(t.Context())
 		}

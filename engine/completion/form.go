@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/forms"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/grammar"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -55,7 +56,7 @@ func (c *Call) formError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &busy) && busy.Code == engine.CodeOverloaded:
-		return &FieldError{c.Form.Field, busy}
+		return &request.FieldError{Field: c.Form.Field, Err: busy}
 	}
 	return api.Invalid(c.Form.Field, "%s cannot be used: %v", c.Form.Field, err)
 }
@@ -138,12 +139,8 @@ func (c *Call) knownResults(d client.Delivery) ([]*wire.Result, error) {
 
 // continueJob has the job of an answer in a form go on to the next token, unless those that are known end the answer.
 func (c *Call) continueJob(job int) {
-	switch {
-	case c.guided == nil:
-	case c.choices[job*c.N/c.perPrompt].isDone():
-		c.s.pool.Cancel(c.jobs[job])
-	default:
-		c.s.pool.Next(c.jobs[job], c.guided[job].nextWork())
+	if c.guided != nil && !c.choices[job*c.N/c.perPrompt].isDone() {
+		c.Continue(job, c.guided[job].nextWork())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -88,14 +89,14 @@ func model(s *wire.Submit) []*wire.Result {
 }
 
 // decide runs a request through, and returns its reply and the prompts that the model was asked.
-func decide(t *testing.T, request *decisions.Request) (reply map[string]any, prompts []string) {
+func decide(t *testing.T, asked *decisions.Request) (reply map[string]any, prompts []string) {
 	t.Helper()
 	s := clienttest.NewScheduler(model)
 	pool := client.New(client.Config{MaxJobs: 1000}, s, zap.NewNop())
 	s.Deliver = pool.Deliver
 	pool.Deliver(clienttest.Welcome(1, 256))
 	text := &completion.Text{Tokenizer: letters{}, Template: letters{}}
-	c, err := New(pool).Prepare(t.Context(), text, completion.Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "other"}, request)
+	c, err := Prepare(t.Context(), text, request.New(pool, request.Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "other", Named: asked.Model}), asked)
 	if err == nil {
 		err = c.Admit(t.Context())
 	}
@@ -109,8 +110,7 @@ func decide(t *testing.T, request *decisions.Request) (reply map[string]any, pro
 		t.Fatal(err)
 	}
 	c.Close()
-	body := c.Answer().AppendJSON(nil, nil)
-	if err := json.Unmarshal(body, &reply); err != nil {
+	if err := json.Unmarshal(c.Answer().AppendJSON(nil, nil), &reply); err != nil {
 		t.Fatal(err)
 	}
 	submits, _ := s.Seen()
@@ -139,14 +139,14 @@ func near(t *testing.T, what string, got any, want float64) {
 
 // TestDecisions: the three kinds of OpenAI's API, whose prompts have all of the input in common.
 func TestDecisions(t *testing.T) {
-	request, refused := decisions.Decode([]byte(`{"model": "m", "input": "the facts", "questions": [
+	asked, refused := decisions.Decode([]byte(`{"model": "m", "input": "the facts", "questions": [
 		{"type": "predicate", "instructions": "Is it?", "name": "is"},
 		{"type": "choice", "instructions": "Which?", "choices": [{"value": "red", "description": "like blood"}, {"value": true}, {"value": "true"}]},
 		{"type": "score", "instructions": "How much?", "levels": [{"label": "low"}, {"label": "mid"}, {"label": "high"}]}]}`))
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	reply, prompts := decide(t, request)
+	reply, prompts := decide(t, asked)
 	answers := reply["answers"].([]any)
 	is, which, much := answers[0].(map[string]any), answers[1].(map[string]any), answers[2].(map[string]any)
 	near(t, "the predicate", is["probability"], 0.75) // A is false, B is true
@@ -169,13 +169,13 @@ func TestDecisions(t *testing.T) {
 
 // TestMessages: a list of messages is the chat that the question ends.
 func TestMessages(t *testing.T) {
-	request, refused := decisions.Decode([]byte(`{"model": "m", "input": [{"role": "developer", "content": "Be fair."},
+	asked, refused := decisions.Decode([]byte(`{"model": "m", "input": [{"role": "developer", "content": "Be fair."},
 		{"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
 		{"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}], "questions": [{"type": "predicate", "instructions": "Is it?"}]}`))
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	_, prompts := decide(t, request)
+	_, prompts := decide(t, asked)
 	if want := "<system>Be fair.</><user>a\nb</><assistant>Call c1 of look: {}</><user>Answer with the letter of one option only.\nQuestion: Is it?\nA: false\nB: true<"; !strings.HasPrefix(prompts[0], want) {
 		t.Errorf("the model is asked %s, want %s...", prompts[0], want)
 	}
@@ -187,11 +187,11 @@ func TestSequences(t *testing.T) {
 	for i := range 30 {
 		choices = append(choices, fmt.Sprintf(`{"value": "option %d"}`, i))
 	}
-	request, refused := decisions.Decode([]byte(`{"model": "m", "input": "x", "questions": [{"type": "choice", "instructions": "Which?", "choices": [` + strings.Join(choices, ",") + `]}]}`))
+	asked, refused := decisions.Decode([]byte(`{"model": "m", "input": "x", "questions": [{"type": "choice", "instructions": "Which?", "choices": [` + strings.Join(choices, ",") + `]}]}`))
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	reply, prompts := decide(t, request)
+	reply, prompts := decide(t, asked)
 	answer := reply["answers"].([]any)[0].(map[string]any)
 	list := answer["probabilities"].([]any)
 	// A, B, C; AA, AB, AC among the first 30 labels
@@ -207,13 +207,13 @@ func TestSequences(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	question := `{"type": "predicate", "instructions": "Is it?"}`
 	body := `{"model": "m", "input": "` + strings.Repeat("x", 1<<16) + `", "questions": [` + strings.Repeat(question+",", 299) + question + `]}`
-	request, refused := decisions.Decode([]byte(body))
+	asked, refused := decisions.Decode([]byte(body))
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	text := &completion.Text{Tokenizer: letters{}, Template: letters{}}
 	pool := client.New(client.Config{}, clienttest.NewScheduler(nil), zap.NewNop())
-	_, err := New(pool).Prepare(t.Context(), text, completion.Origin{Model: "other"}, request)
+	_, err := Prepare(t.Context(), text, request.New(pool, request.Origin{Model: "other"}), asked)
 	if err == nil || !strings.Contains(err.Error(), "16777216 tokens") {
 		t.Errorf("300 questions about 65,536 tokens: %v, want a refusal with the limit", err)
 	}
@@ -234,11 +234,11 @@ func TestOptionsTimesQuestionsAreBounded(t *testing.T) {
 	}
 	pool.Deliver(served)
 	for questions, wants := range map[int]string{16: "", 17: "more than 4096 options"} {
-		request, refused := decisions.Decode([]byte(`{"model":"m","input":"x","questions":[` + strings.Repeat(question+",", questions-1) + question + `]}`))
+		asked, refused := decisions.Decode([]byte(`{"model":"m","input":"x","questions":[` + strings.Repeat(question+",", questions-1) + question + `]}`))
 		if refused != nil {
 			t.Fatal(refused)
 		}
-		c, err := New(pool).Prepare(t.Context(), &completion.Text{Tokenizer: letters{}, Template: letters{}}, completion.Origin{Model: "other"}, request)
+		c, err := Prepare(t.Context(), &completion.Text{Tokenizer: letters{}, Template: letters{}}, request.New(pool, request.Origin{Model: "other"}), asked)
 		if err == nil {
 			err = c.Admit(t.Context())
 		}
@@ -250,14 +250,14 @@ func TestOptionsTimesQuestionsAreBounded(t *testing.T) {
 
 // TestSystemOne: questions and criteria keep their order, and the reply is keyed by theirs.
 func TestSystemOne(t *testing.T) {
-	request, refused := decisions.DecodeSystemOne([]byte(`{"model": "m", "state": {"n": 1}, "instructions": "Be fair.", "questions": {
+	asked, refused := decisions.DecodeSystemOne([]byte(`{"model": "m", "state": {"n": 1}, "instructions": "Be fair.", "questions": {
 		"z": {"type": "choice", "instructions": "Which?", "criteria": {"late": "by day", "early": null}},
 		"a": {"type": "noul", "instructions": "Is it?", "criteria": {"true": "yes"}},
 		"m": {"type": "score", "instructions": "How much?", "criteria": ["none", "all"]}}}`))
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	reply, prompts := decide(t, request)
+	reply, prompts := decide(t, asked)
 	answers := reply["answers"].(map[string]any)
 	near(t, "noul", answers["a"].(map[string]any)["noul"], 0.75)
 	near(t, "score", answers["m"].(map[string]any)["score"], 0.75)
@@ -272,14 +272,14 @@ func TestSystemOne(t *testing.T) {
 
 // TestSystemOneContent: what is a text may be an object or a list, which the model reads as JSON; one option is certain.
 func TestSystemOneContent(t *testing.T) {
-	request, refused := decisions.DecodeSystemOne([]byte(`{"state": ["a", 1], "instructions": ["Be strict"], "questions": {
+	asked, refused := decisions.DecodeSystemOne([]byte(`{"state": ["a", 1], "instructions": ["Be strict"], "questions": {
 		"is": {"type": "noul", "instructions": {"rules": ["r"]}, "criteria": {"true": {"if": "so"}}},
 		"which": {"type": "choice", "instructions": "Which?", "criteria": {"billing": ["refunds"]}},
 		"much": {"type": "score", "instructions": "How much?", "criteria": [{"label": "low"}, "high"]}}}`))
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	reply, prompts := decide(t, request)
+	reply, prompts := decide(t, asked)
 	for i, want := range []string{
 		"<system>[\"Be strict\"]</><user>[\"a\", 1]\n\nAnswer with the letter of one option only.\nQuestion: {\"rules\": [\"r\"]}\nA: false\nB: true - {\"if\": \"so\"}</>",
 		"Question: Which?\nA: billing - [\"refunds\"]</>",

@@ -59,17 +59,17 @@ func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *d
 		return out, err
 	}
 	out.labels = labels
-	out.prompt, err = text.Tokens(ctx, c.from.Salt, "input", prompt, false)
+	out.prompt, err = text.Tokens(ctx, c.salt, "input", prompt, false)
 	return out, err
 }
 
 // checkText refuses a prompt that no tokenization can fit into the context, before time is spent on it.
 func (c *Call) checkText(text *completion.Text, prompt string) error {
-	m := c.s.pool.State().Models[c.from.Model]
-	if m == nil || m.Tokens == nil {
+	limits := c.KnownTokenLimits()
+	if limits == nil {
 		return nil
 	}
-	limit, width := m.Tokens.MaxModelLen, text.BytesPerToken()
+	limit, width := limits.MaxModelLen, text.BytesPerToken()
 	if len(prompt)/width <= limit {
 		return nil
 	}
@@ -96,7 +96,7 @@ func questionText(q *decisions.Question, names []string) []string {
 
 // render is the prompt of the input and lines of a question. These follow the last message where that is the user's.
 func (c *Call) render(text *completion.Text, lines []string) (string, error) {
-	messages := slices.Clone(c.request.Messages)
+	messages := slices.Clone(c.body.Messages)
 	body := strings.Join(lines, "\n")
 	if last := &messages[len(messages)-1]; last.Role == "user" {
 		last.Content = strings.TrimLeft(last.Content+"\n\n"+body, "\n")
@@ -108,14 +108,14 @@ func (c *Call) render(text *completion.Text, lines []string) (string, error) {
 		return "", err
 	}
 	variables := map[string]json.RawMessage{"enable_thinking": json.RawMessage("false")}
-	maps.Copy(variables, c.request.ChatTemplateKwargs)
+	maps.Copy(variables, c.body.ChatTemplateKwargs)
 	return text.Messages(raw, &api.Templating{ChatTemplateKwargs: variables})
 }
 
 // findLabels finds names for so many options that are distinct single tokens behind the end of a prompt. Where there are
 // too few of these, the first names do, by all of their tokens.
 func (c *Call) findLabels(ctx context.Context, text *completion.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
-	before, err := text.Tokens(ctx, c.from.Salt, "questions", end, false)
+	before, err := text.Tokens(ctx, c.salt, "questions", end, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,12 +123,12 @@ func (c *Call) findLabels(ctx context.Context, text *completion.Text, end string
 	seen := map[engine.TokenID]bool{}
 	whole := make([][]engine.TokenID, n)
 	for i, name := range all {
-		ids, err := text.Tokens(ctx, c.from.Salt, "questions", end+name, false)
+		ids, err := text.Tokens(ctx, c.salt, "questions", end+name, false)
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(ids) <= len(before) || !slices.Equal(ids[:len(before)], before) {
-			return nil, nil, api.Invalid("model", "the tokenizer of `%s` joins the label %s with the end of the prompt; its questions cannot be answered", c.request.Model, name)
+			return nil, nil, api.Invalid("model", "the tokenizer of `%s` joins the label %s with the end of the prompt; its questions cannot be answered", c.Named, name)
 		}
 		label := slices.Clone(ids[len(before):])
 		if i < n {
@@ -143,7 +143,7 @@ func (c *Call) findLabels(ctx context.Context, text *completion.Text, end string
 		}
 	}
 	if i := firstAlike(whole); i >= 0 {
-		return nil, nil, fmt.Errorf("the labels %s and another one are the same tokens of `%s`", all[i], c.request.Model)
+		return nil, nil, fmt.Errorf("the labels %s and another one are the same tokens of `%s`", all[i], c.Named)
 	}
 	return all[:n], whole, nil
 }

@@ -29,29 +29,27 @@ func (e *tensorEndpoints) infer(x *exchange.Exchange, r *http.Request) {
 
 // runInference answers itself unless it returns a refusal.
 func (e *tensorEndpoints) runInference(x *exchange.Exchange, r *http.Request, m *registry.Model, name string) *exchange.Refusal {
-	c, refused := e.prepareInference(x, r, m, name)
+	c, refused := e.startInference(x, r, m, name)
 	if refused != nil {
 		return refused
 	}
 	defer c.Close()
-	x.Inference, c.Record.Trace = &c.Record, x.Times()
-	answer, err := c.Wait()
-	if err != nil {
+	if err := c.Wait(r.Context()); err != nil {
 		return exchange.RefusalOf(r.Context(), err)
 	}
 	begun := time.Now()
-	writeTensors(x, answer)
-	c.Record.Written = time.Since(begun)
+	writeTensors(x, c.Answer())
+	c.Record.Frames.Written = time.Since(begun)
 	return nil
 }
 
-// prepareInference reads a body and submits its job.
-func (e *tensorEndpoints) prepareInference(x *exchange.Exchange, r *http.Request, m *registry.Model, name string) (*inference.Call, *exchange.Refusal) {
+// startInference reads a body and submits its job. The caller closes the call.
+func (e *tensorEndpoints) startInference(x *exchange.Exchange, r *http.Request, m *registry.Model, name string) (*inference.Call, *exchange.Refusal) {
 	header, refused := headerLength(r.Header)
 	if refused != nil {
 		return nil, refused
 	}
-	deadline, refused := exchange.Deadline(r.Header)
+	from, refused := x.Ask(e.pool, r, m.Name, name, "")
 	if refused != nil {
 		return nil, refused
 	}
@@ -60,15 +58,13 @@ func (e *tensorEndpoints) prepareInference(x *exchange.Exchange, r *http.Request
 		return nil, refused
 	}
 	defer b.Release()
-	c, err := e.inference.New(r.Context(), inference.Origin{
-		Arrived: x.Start, Model: m.Name, Name: name, User: x.User(r.Header, ""), Holder: x.Holder(), Deadline: deadline, Salt: x.Owner.Salt, Image: m.Image, Memory: &x.Memory,
-	}, b.Bytes, header)
+	c, err := e.inference.Prepare(r.Context(), from, m.Image, b.Bytes, header)
 	if err != nil {
 		return nil, exchange.RefusalOf(r.Context(), err)
 	}
-	if err := c.Submit(); err != nil {
+	if refused := startCall(r, c); refused != nil {
 		c.Close()
-		return nil, exchange.RefusalOf(r.Context(), err)
+		return nil, refused
 	}
 	return c, nil
 }

@@ -6,10 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
-	"github.com/prefillonly/prefillonly/engine/inference"
-	"github.com/prefillonly/prefillonly/engine/metrics"
+	"github.com/prefillonly/prefillonly/engine/request"
 )
 
 // observeExchange counts a finished exchange.
@@ -17,7 +15,7 @@ func (f *Frontend) observeExchange(x *exchange.Exchange) {
 	if x.Status() >= 400 {
 		f.metrics.Refused(x.Status())
 	}
-	of := outcomeOf(x)
+	of := x.Record()
 	if of == nil {
 		return
 	}
@@ -27,57 +25,20 @@ func (f *Frontend) observeExchange(x *exchange.Exchange) {
 		requests.Aborted()
 	case x.Refused() != "":
 		requests.Failed(x.Start)
-	default:
-		of.count(requests, x)
+	case of.Finish != "": // not rendered, but run
+		requests.Answered(x.Start, of, x.TraceID())
 	}
 }
 
-// outcome is what is known of a request that asks a model.
-type outcome interface {
-	count(requests *metrics.Requests, x *exchange.Exchange) // as answered, if it was run
-	fields() []zap.Field
-	tell(*spanSource)
-}
-
-// outcomeOf is that of an exchange; nil if no jobs were made of it.
-func outcomeOf(x *exchange.Exchange) outcome {
-	switch {
-	case x.Completion != nil && x.Completion.Jobs > 0:
-		return ofCompletion{x.Completion}
-	case x.Inference != nil && x.Inference.Frames > 0:
-		return ofInference{x.Inference}
+// recordFields are what the log says of a request's jobs.
+func recordFields(of *request.Record) (list []zap.Field) {
+	if t := of.Tokens; t != nil {
+		list = append(list, zap.Int("jobs", of.Jobs), zap.Int("n_input", t.Prompt), zap.Int("n_cached", t.Cached), zap.Int("n_output", t.Completion))
 	}
-	return nil
-}
-
-type ofCompletion struct{ *completion.Record }
-
-func (r ofCompletion) count(requests *metrics.Requests, x *exchange.Exchange) {
-	if r.Finish != "" { // not rendered, but run
-		requests.Answered(x.Start, r.Record, x.TraceID())
+	if f := of.Frames; f != nil {
+		list = append(list, zap.Float64("frames", f.Count), millisecondsField("prepare_ms", f.Prepared))
 	}
-}
-
-func (r ofCompletion) fields() []zap.Field {
-	return []zap.Field{
-		zap.Int("jobs", r.Jobs), zap.Int("n_input", r.PromptTokens), zap.Int("n_cached", r.CachedTokens), zap.Int("n_output", r.CompletionTokens),
-		millisecondsField("queue_ms", r.Queued), millisecondsField("exec_ms", r.Running),
-	}
-}
-
-type ofInference struct{ *inference.Record }
-
-func (r ofInference) count(requests *metrics.Requests, x *exchange.Exchange) {
-	if r.Answered {
-		requests.Inferred(x.Start, r.Record, x.TraceID())
-	}
-}
-
-func (r ofInference) fields() []zap.Field {
-	return []zap.Field{
-		zap.Float64("frames", r.Frames), millisecondsField("prepare_ms", r.Prepared),
-		millisecondsField("queue_ms", r.Queued), millisecondsField("exec_ms", r.Running),
-	}
+	return append(list, millisecondsField("queue_ms", of.Queued), millisecondsField("exec_ms", of.Running))
 }
 
 // probes are asked many times a minute by whatever watches the server, itself and open pages included.
@@ -106,8 +67,8 @@ func (f *Frontend) logAccess(x *exchange.Exchange, r *http.Request) {
 	if x.Model != "" {
 		fields = append(fields, zap.String("model", x.Model))
 	}
-	if of := outcomeOf(x); of != nil {
-		fields = append(fields, of.fields()...)
+	if of := x.Record(); of != nil {
+		fields = append(fields, recordFields(of)...)
 	}
 	if x.Refused() != "" {
 		fields = append(fields, zap.String("error", x.Refused()))

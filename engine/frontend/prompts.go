@@ -1,8 +1,8 @@
 package frontend
 
 import (
-	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
@@ -11,8 +11,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
-	"github.com/prefillonly/prefillonly/engine/decision"
-	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/scoring"
@@ -23,18 +21,14 @@ type promptEndpoints struct {
 	version     string
 	models      *registry.Registry
 	pool        *client.Client
-	metrics     *metrics.Metrics
 	completions *completion.Service
 	scoring     *scoring.Service
-	decisions   *decision.Service
 }
 
 // newPromptEndpoints makes the endpoints of a server of some version.
 func newPromptEndpoints(cfg completion.Config, version string, models *registry.Registry, pool *client.Client, counted *metrics.Metrics) *promptEndpoints {
-	return &promptEndpoints{
-		version: version, models: models, pool: pool, metrics: counted,
-		completions: completion.New(cfg, pool), scoring: scoring.New(pool), decisions: decision.New(pool),
-	}
+	cfg.Between = func(model string) func(time.Duration) { return counted.Of(model).Between }
+	return &promptEndpoints{version: version, models: models, pool: pool, completions: completion.New(cfg), scoring: scoring.New()}
 }
 
 // routes are the paths of the endpoints.
@@ -63,25 +57,4 @@ func (e *promptEndpoints) routes() []route {
 		routes = append(routes, postRoute(scored.Path, e.answerScoring(scored), told))
 	}
 	return routes
-}
-
-// asker is what a body says of the model that it asks, and of who asks.
-type asker struct{ model, user, salt, requestID string }
-
-// origin finds the model that a request names, and notes what its header says.
-func (e *promptEndpoints) origin(x *exchange.Exchange, r *http.Request, a asker) (m *registry.Model, text *registry.Text, from completion.Origin, refused *exchange.Refusal) {
-	m, refused = e.models.Find(x, a.model)
-	if refused != nil {
-		return nil, nil, from, refused
-	}
-	x.Rename(r, a.requestID)
-	deadline, refused := exchange.Deadline(r.Header)
-	if refused != nil {
-		return nil, nil, from, refused
-	}
-	text, refused = e.models.Text(r.Context(), x, m)
-	return m, text, completion.Origin{
-		ID: x.ID, Arrived: x.Start, Model: m.Name, User: x.User(r.Header, a.user), Holder: x.Holder(), Salt: x.Owner.Salt(a.salt), Deadline: deadline,
-		Between: e.metrics.Of(m.Name).Between,
-	}, refused
 }

@@ -4,8 +4,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
-	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
 
@@ -21,16 +20,15 @@ type spanSource struct {
 	Failed              string // the code of its error; empty: it was answered
 	Begun, Ended        time.Time
 
-	Model      string             // the pool's name; with one of the two below
-	Completion *completion.Record // of a request of texts
-	Inference  *inference.Record  // of a request of tensors
-	Jobs       client.Trace
-	Device     func(executor string) string // what GPU an executor has; empty where it has none
+	Model  string          // the pool's name; with a Record
+	Record *request.Record // nil: nothing was asked of a model
+	Jobs   client.Trace
+	Device func(executor string) string // what GPU an executor has; empty where it has none
 }
 
 // Count implements tracing.Story.
 func (e *spanSource) Count() int {
-	if e.Completion == nil && e.Inference == nil {
+	if e.Record == nil {
 		return 1
 	}
 	_, children := e.jobs()
@@ -64,14 +62,10 @@ func spansOf(j *client.Times) int {
 // Spans implements tracing.Story.
 func (e *spanSource) Spans() []tracing.Span {
 	all := append(make([]tracing.Span, 0, e.Count()), e.exchange())
-	switch {
-	case e.Completion != nil:
-		all = append(all, e.completion(e.Completion))
-	case e.Inference != nil:
-		all = append(all, e.inference(e.Inference))
-	default:
+	if e.Record == nil {
 		return all
 	}
+	all = append(all, e.request(e.Record))
 	jobs, _ := e.jobs()
 	for i := range jobs {
 		if spansOf(&jobs[i]) > 0 {
@@ -96,42 +90,44 @@ func (e *spanSource) exchange() tracing.Span {
 	return s
 }
 
-// request is the span that vLLM has of a request, which both kinds have in common.
-func (e *spanSource) request(jobs int, queued time.Duration) tracing.Span {
+// request is the span that vLLM has of a request.
+func (e *spanSource) request(r *request.Record) tracing.Span {
 	s := tracing.Span{Name: "llm_request", Begin: e.Begun, End: e.Ended, Failed: e.Failed, Attributes: make([]tracing.Attribute, 0, 18)}
 	s.Attributes = append(s.Attributes,
-		tracing.Text("gen_ai.request.id", e.ID), tracing.Text("gen_ai.response.model", e.Model), tracing.Int("gen_ai.usage.num_sequences", jobs),
-		tracing.Seconds("gen_ai.latency.e2e", e.Ended.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_queue", queued))
+		tracing.Text("gen_ai.request.id", e.ID), tracing.Text("gen_ai.response.model", e.Model), tracing.Int("gen_ai.usage.num_sequences", r.Jobs),
+		tracing.Seconds("gen_ai.latency.e2e", e.Ended.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_queue", r.Queued))
 	shown, _ := e.jobs()
-	if jobs > len(shown) {
-		s.Attributes = append(s.Attributes, tracing.Int("prefillonly.jobs_without_spans", jobs-len(shown)))
+	if r.Jobs > len(shown) {
+		s.Attributes = append(s.Attributes, tracing.Int("prefillonly.jobs_without_spans", r.Jobs-len(shown)))
+	}
+	switch {
+	case r.Tokens != nil:
+		s.Attributes = e.tokens(s.Attributes, r)
+	case r.Frames != nil:
+		s.Attributes = append(s.Attributes, tracing.Float("prefillonly.frames", r.Frames.Count), tracing.Seconds("prefillonly.time_in_prepare", r.Frames.Prepared))
+		fallthrough
+	default:
+		s.Attributes = append(s.Attributes, tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Inference()))
 	}
 	return s
 }
 
-func (e *spanSource) completion(r *completion.Record) tracing.Span {
-	s := e.request(r.Jobs, r.Queued)
-	s.Attributes = append(s.Attributes,
-		tracing.Int("gen_ai.request.n", r.N), tracing.Int("gen_ai.request.max_tokens", r.MaxTokens),
-		tracing.Int("gen_ai.usage.prompt_tokens", r.PromptTokens), tracing.Int("gen_ai.usage.completion_tokens", r.CompletionTokens),
-		tracing.Int("gen_ai.usage.cache_read.input_tokens", r.CachedTokens))
-	if !r.FirstToken.IsZero() {
-		decode := r.LastToken.Sub(r.FirstToken)
-		s.Attributes = append(s.Attributes,
-			tracing.Seconds("gen_ai.latency.time_to_first_token", r.FirstToken.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_model_prefill", r.Prefilled),
-			tracing.Seconds("gen_ai.latency.time_in_model_decode", decode), tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Prefilled+decode))
+// tokens appends the attributes of a request of tokens.
+func (e *spanSource) tokens(to []tracing.Attribute, r *request.Record) []tracing.Attribute {
+	t := r.Tokens
+	to = append(to,
+		tracing.Int("gen_ai.request.n", t.N), tracing.Int("gen_ai.request.max_tokens", t.Max),
+		tracing.Int("gen_ai.usage.prompt_tokens", t.Prompt), tracing.Int("gen_ai.usage.completion_tokens", t.Completion),
+		tracing.Int("gen_ai.usage.cache_read.input_tokens", t.Cached))
+	if !t.First.IsZero() {
+		to = append(to,
+			tracing.Seconds("gen_ai.latency.time_to_first_token", t.First.Sub(e.Begun)), tracing.Seconds("gen_ai.latency.time_in_model_prefill", t.Prefilled),
+			tracing.Seconds("gen_ai.latency.time_in_model_decode", t.Decode()), tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Inference()))
 	}
 	if r.Finish != "" {
-		s.Attributes = append(s.Attributes, tracing.Text("gen_ai.response.finish_reason", r.Finish))
+		to = append(to, tracing.Text("gen_ai.response.finish_reason", r.Finish))
 	}
-	return s
-}
-
-func (e *spanSource) inference(r *inference.Record) tracing.Span {
-	s := e.request(1, r.Queued)
-	s.Attributes = append(s.Attributes,
-		tracing.Float("prefillonly.frames", r.Frames), tracing.Seconds("prefillonly.time_in_prepare", r.Prepared), tracing.Seconds("gen_ai.latency.time_in_model_inference", r.Running))
-	return s
+	return to
 }
 
 // job appends the spans of the i-th job: in the queue, there waiting for the weights of its model, and in passes.

@@ -9,7 +9,11 @@ import (
 
 // stream answers with server-sent events: one a token, as they come. The first waits for the first
 // token, so a refusal until then still has its own status.
-func (e *promptEndpoints) stream(x *exchange.Exchange, r *http.Request, c *completion.Call) *exchange.Refusal {
+func stream(x *exchange.Exchange, r *http.Request, c *completion.Call) *exchange.Refusal {
+	defer c.Close()
+	if refused := startCall(r, c); refused != nil {
+		return refused
+	}
 	s := &events{x: x, control: http.NewResponseController(x)}
 	for !c.Done() {
 		fresh, err := c.Next(r.Context())

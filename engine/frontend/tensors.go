@@ -34,7 +34,7 @@ type tensorEndpoints struct {
 
 // newTensorEndpoints makes the endpoints of a server of some version. Models are loaded and unloaded with an admin's key.
 func newTensorEndpoints(cfg inference.Config, version string, of serverState, keys *apikey.Ring, models *registry.Registry, pool *client.Client, counted *metrics.Metrics) *tensorEndpoints {
-	return &tensorEndpoints{version: version, server: of, keys: keys, models: models, pool: pool, metrics: counted, inference: inference.New(cfg, pool)}
+	return &tensorEndpoints{version: version, server: of, keys: keys, models: models, pool: pool, metrics: counted, inference: inference.New(cfg)}
 }
 
 // routes are the paths of the protocol.

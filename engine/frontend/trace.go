@@ -27,8 +27,9 @@ func (f *Frontend) endTrace(x *exchange.Exchange, r *http.Request) {
 		Method: r.Method, Route: x.Trace.Route, Path: r.URL.Path[:min(len(r.URL.Path), maxPath)], ID: x.ID, Status: x.Status(), Failed: x.Refused(),
 		Begun: x.Start, Ended: time.Now(), Model: x.Model, Jobs: x.Trace.Jobs, Device: f.deviceOf,
 	}
-	if of := outcomeOf(x); of != nil {
-		of.tell(e)
+	if of := x.Record(); of != nil {
+		record := *of // the rest of the request is let go
+		e.Record = &record
 	}
 	f.cfg.Tracer.End(x.Trace.Request, e)
 }
@@ -43,16 +44,6 @@ func (f *Frontend) spanCounts() func() tracing.Counts {
 
 // maxPath bounds the bytes of a path in a span.
 const maxPath = 256
-
-func (r ofCompletion) tell(e *spanSource) {
-	record := *r.Record
-	e.Completion = &record
-}
-
-func (r ofInference) tell(e *spanSource) {
-	record := *r.Record
-	e.Inference = &record
-}
 
 // deviceOf is what GPU an executor has.
 func (f *Frontend) deviceOf(executor string) string {

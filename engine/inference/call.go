@@ -9,7 +9,9 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/oip"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -21,47 +23,33 @@ const maxStream = 256
 
 // Call is one request on its way. One goroutine uses it.
 type Call struct {
-	Record Record
+	*request.Call
 
 	s         *Service
-	from      Origin
+	image     images.Options // of the model's pictures
 	begun     time.Time
-	request   *oip.Request
-	ctx       context.Context // that the request's deadline ends too
-	cancel    context.CancelFunc
-	job       *client.Job
-	results   *client.Results
-	gradients int   // among the job's outputs
-	open      bool  // the job is
-	held      int64 // counted in Service.memory
+	data      []byte       // the body
+	body      *oip.Request // decoded; of a body that is data alone, when the model's input is known
+	gradients int          // among the job's outputs
+	answer    *oip.Response
 }
 
-// Record is what the log and the metrics say of a Call.
-type Record struct {
-	Frames          float64       // 0 until the request is found to be right
-	Prepared        time.Duration // the making of inputs, and the waiting for it
-	Queued, Running time.Duration
-	Written         time.Duration // the making and sending of the answer; the caller's
-	Answered        bool
-	Trace           *client.Trace // of the job; nil: not kept
+// Admit waits until the model's limits are known, makes its inputs, and a job of them. It ends at the deadline.
+func (c *Call) Admit(ctx context.Context) error {
+	ctx, cancel := c.LimitTime(ctx)
+	defer cancel()
+	return c.AdmitTensors(ctx, func(limits *wire.TensorLimits) (err error) {
+		if c.body == nil {
+			if c.body, err = rawRequest(limits, c.data); err != nil {
+				return err
+			}
+		}
+		return c.makeJob(ctx, limits)
+	})
 }
-
-// limitTime gives the call a context that its deadline ends.
-func (c *Call) limitTime(ctx context.Context) {
-	c.ctx, c.cancel = ctx, func() {}
-	if r := c.request; r != nil && r.Timeout > 0 && (c.from.Deadline == 0 || r.Timeout < c.from.Deadline) {
-		c.from.Deadline = r.Timeout
-	}
-	if c.from.Deadline > 0 {
-		c.ctx, c.cancel = context.WithDeadlineCause(ctx, c.from.Arrived.Add(c.from.Deadline), errLate(c.from.Deadline))
-	}
-}
-
-// ended is why the call's context has ended; nil if it has not.
-func (c *Call) ended() error { return context.Cause(c.ctx) }
 
 // makeJob makes the job of the request.
-func (c *Call) makeJob(limits *wire.TensorLimits) error {
+func (c *Call) makeJob(ctx context.Context, limits *wire.TensorLimits) error {
 	work := &engine.Tensors{}
 	var seeds []engine.Ref
 	var data, seedData [][]byte
@@ -69,9 +57,9 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 		return err
 	}
 	left := c.s.cfg.MaxInputs
-	for i := range c.request.Inputs {
-		t := &c.request.Inputs[i]
-		if slices.ContainsFunc(c.request.Inputs[:i], func(other oip.Tensor) bool { return other.Name == t.Name }) {
+	for i := range c.body.Inputs {
+		t := &c.body.Inputs[i]
+		if slices.ContainsFunc(c.body.Inputs[:i], func(other oip.Tensor) bool { return other.Name == t.Name }) {
 			return newRequestError("input %.100q is given twice", t.Name)
 		}
 		spec := specOf(limits.Inputs, t.Name)
@@ -80,7 +68,7 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 			seedData = append(seedData, t.Data)
 			continue
 		}
-		ref, bytes, err := c.readInput(t, spec, limits, left)
+		ref, bytes, err := c.readInput(ctx, t, spec, limits, left)
 		if err != nil {
 			return err
 		}
@@ -99,32 +87,32 @@ func (c *Call) makeJob(limits *wire.TensorLimits) error {
 	if err != nil {
 		return err
 	}
-	c.job, err = c.s.pool.NewTensors(job, append(data, seedData...), time.Now(), c.results, 0)
-	if err == nil {
-		c.Record.Frames, c.Record.Prepared = frames, time.Since(c.begun)
+	if err := c.AddTensors(job, append(data, seedData...)); err != nil {
+		return err
 	}
-	return err
+	c.Record.Frames.Count, c.Record.Frames.Prepared = frames, time.Since(c.begun)
+	return nil
 }
 
 // readInput is a tensor as the model takes it.
-func (c *Call) readInput(t *oip.Tensor, spec *wire.TensorSpec, limits *wire.TensorLimits, left int) (engine.Ref, []byte, error) {
+func (c *Call) readInput(ctx context.Context, t *oip.Tensor, spec *wire.TensorSpec, limits *wire.TensorLimits, left int) (engine.Ref, []byte, error) {
 	ref := engine.Ref{Name: t.Name, Type: t.Type, Shape: t.Shape}
 	if spec == nil {
 		return ref, nil, newRequestError("the model has no input %.100q; its inputs are %s", t.Name, specNames(limits.Inputs))
 	}
-	p, err := picturesOf(t, spec, c.from.Image)
+	p, err := picturesOf(t, spec, c.image)
 	if err != nil || p == nil {
 		return ref, t.Data, err
 	}
-	made, err := c.makePictures(p, left)
+	made, err := c.makePictures(ctx, p, left)
 	ref.Type, ref.Shape = spec.Type, p.shape
 	return ref, made, err
 }
 
 // readOutputs notes which outputs are wanted, and gradients to which inputs.
 func (c *Call) readOutputs(work *engine.Tensors, limits *wire.TensorLimits) error {
-	for i, w := range c.request.Outputs {
-		if slices.ContainsFunc(c.request.Outputs[:i], func(other oip.Wanted) bool { return other.Name == w.Name }) {
+	for i, w := range c.body.Outputs {
+		if slices.ContainsFunc(c.body.Outputs[:i], func(other oip.Wanted) bool { return other.Name == w.Name }) {
 			return newRequestError("output %.100q is asked for twice", w.Name)
 		}
 		spec, list := specOf(limits.Outputs, w.Name), &work.Outputs
@@ -142,12 +130,12 @@ func (c *Call) readOutputs(work *engine.Tensors, limits *wire.TensorLimits) erro
 	}
 	// An output that JSON cannot tell is refused before it is computed.
 	for _, spec := range limits.Outputs {
-		wanted := len(c.request.Outputs) == 0 || slices.Contains(work.Outputs, spec.Name)
-		if !wanted || c.request.IsBinary(spec.Name) {
+		wanted := len(c.body.Outputs) == 0 || slices.Contains(work.Outputs, spec.Name)
+		if !wanted || c.body.IsBinary(spec.Name) {
 			continue
 		}
 		if err := oip.CheckJSON(spec.Name, spec.Type); err != nil {
-			return &RequestError{err}
+			return newRequestError("%v", err)
 		}
 	}
 	return nil
@@ -166,22 +154,17 @@ func (c *Call) joinSeeds(work *engine.Tensors, seeds []engine.Ref) error {
 	return nil
 }
 
-// newJob is the job around work, with what its deadline leaves of time.
+// newJob is the job around work.
 func (c *Call) newJob(work *engine.Tensors) (engine.Job, error) {
-	r := c.request
-	job := engine.Job{Model: c.from.Model, Work: work, User: c.from.User, Priority: poolPriority(r.Priority)}
-	if c.from.Deadline > 0 {
-		if job.Deadline = time.Until(c.from.Arrived.Add(c.from.Deadline)); job.Deadline <= 0 {
-			return job, errLate(c.from.Deadline)
-		}
-	}
+	r := c.body
+	job := engine.Job{Work: work, Priority: poolPriority(r.Priority)}
 	if len(r.Stream) > maxStream {
 		return job, newRequestError("stream has %d bytes, the limit is %d", len(r.Stream), maxStream)
 	}
 	if r.Stream != "" {
-		job.Stream = strconv.Quote(c.from.Model) + "/" + c.from.Salt(r.Stream) // the frames of a camera that two models see are two streams
+		job.Stream = strconv.Quote(c.Model) + "/" + c.Owner.Salt(r.Stream) // the frames of a camera that two models see are two streams
 	}
-	job.Promised = job.Stream != "" && job.Deadline > 0
+	job.Promised = job.Stream != "" && c.Deadline > 0
 	if r.Promised != nil {
 		if *r.Promised && !job.Promised {
 			return job, newRequestError("promised is for frames: give a stream and a timeout too")
@@ -222,54 +205,38 @@ func elementCount(refs []engine.Ref) (n float64) {
 	return n
 }
 
-// Submit gives the job to the pool; the body is the caller's again. The caller calls Close in the end.
+// Submit gives the job to the pool; the body is the caller's again.
 func (c *Call) Submit() error {
-	err := c.s.pool.Submit(c.from.Holder, []*client.Job{c.job})
-	c.giveBack(c.held)
-	if err != nil {
-		return err
-	}
-	c.open = true
-	return nil
-}
-
-// Close withdraws what is not done.
-func (c *Call) Close() {
-	if c.open {
-		c.s.pool.Cancel(c.job)
-	}
-	c.giveBack(c.held)
-	c.cancel()
+	defer c.ReleaseAll() // the pool has what was made
+	return c.Call.Submit()
 }
 
 // Wait waits for the result and makes the answer. At the deadline it waits no longer.
-func (c *Call) Wait() (*oip.Response, error) {
-	received, err := c.results.Next(c.ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	c.open = false
-	d := &received[0]
-	c.Record.Trace.Note(*d)
-	c.Record.Queued, c.Record.Running = d.Result.Timing.Queued, d.Result.Timing.Running
-	if d.Result.Err != nil {
-		return nil, d.Result.Err
-	}
+func (c *Call) Wait(ctx context.Context) error {
+	ctx, cancel := c.LimitTime(ctx)
+	defer cancel()
+	return c.Call.Wait(ctx, c.acceptResult)
+}
+
+func (c *Call) acceptResult(d client.Delivery) error {
 	out, ok := d.Result.Output.(*engine.TensorOutput)
 	if !ok || len(out.Outputs) != len(d.Outputs) {
-		return nil, engine.Errorf(engine.CodeInternal, "the result of the job has %d tensors in a %T", len(d.Outputs), d.Result.Output)
+		return engine.Errorf(engine.CodeInternal, "the result of the job has %d tensors in a %T", len(d.Outputs), d.Result.Output)
 	}
-	answer := &oip.Response{Model: c.from.Name, Version: Version, ID: c.request.ID}
+	answer := &oip.Response{Model: c.Named, Version: Version, ID: c.body.ID}
 	for i, ref := range out.Outputs {
 		name := ref.Name
 		if i >= len(out.Outputs)-c.gradients {
 			name = engine.GradientPrefix + name
 		}
-		answer.Outputs = append(answer.Outputs, oip.Output{Name: name, Type: ref.Type, Shape: ref.Shape, Data: d.Outputs[i], Binary: c.request.IsBinary(name)})
+		answer.Outputs = append(answer.Outputs, oip.Output{Name: name, Type: ref.Type, Shape: ref.Shape, Data: d.Outputs[i], Binary: c.body.IsBinary(name)})
 	}
 	if err := answer.Check(); err != nil {
-		return nil, &RequestError{err}
+		return newRequestError("%v", err)
 	}
-	c.Record.Answered = true
-	return answer, nil
+	c.answer, c.Record.Finish = answer, engine.FinishStop.String()
+	return nil
 }
+
+// Answer is that of a call that is done.
+func (c *Call) Answer() *oip.Response { return c.answer }

@@ -4,13 +4,13 @@ package inference
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/client"
+	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/oip"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
@@ -28,14 +28,13 @@ const inputsBudget = 8
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
 	// set once
-	cfg  Config
-	pool *client.Client
+	cfg Config
 
 	memory *budget.Budget // Config.Memory
 }
 
 // New makes a Service.
-func New(cfg Config, pool *client.Client) *Service {
+func New(cfg Config) *Service {
 	if cfg.MaxInputs == 0 {
 		cfg.MaxInputs = 64 << 20
 	}
@@ -45,30 +44,11 @@ func New(cfg Config, pool *client.Client) *Service {
 	if cfg.Processors == nil {
 		cfg.Processors = processors.Shared()
 	}
-	return &Service{cfg: cfg, pool: pool, memory: budget.New(cfg.Memory)}
+	return &Service{cfg: cfg, memory: budget.New(cfg.Memory)}
 }
 
-// Origin is what is known of a request beside its body.
-type Origin struct {
-	Arrived  time.Time
-	Model    string // the pool's name of the model
-	Name     string // the one by which the request asks for it
-	User     string // key of fairness and routing
-	Holder   string // whose share of what requests may hold it takes; empty: the server's
-	Deadline time.Duration
-	Salt     func(stream string) string // keeps the streams of strangers apart
-	Image    images.Options             // of the model's pictures
-	Memory   *int64                     // counts the bytes that inputs take beyond the body; may be nil
-}
-
-// RequestError is what is wrong with a request.
-type RequestError struct{ err error }
-
-func (e *RequestError) Error() string { return e.err.Error() }
-
-func newRequestError(format string, args ...any) error {
-	return &RequestError{fmt.Errorf(format, args...)}
-}
+// newRequestError says what is wrong with a request.
+func newRequestError(format string, args ...any) error { return api.Invalid("", format, args...) }
 
 // About how long an input takes that is not simply there: each byte of JSON, and each pixel of a picture.
 const (
@@ -78,55 +58,31 @@ const (
 
 // holdMemory counts memory of the call.
 func (c *Call) holdMemory(bytes int64) error {
-	switch full := c.s.memory.Hold(c.from.Holder, bytes); {
+	switch full := c.Hold(c.s.memory, bytes, 1); {
 	case full != nil && full.Never:
 		return newRequestError("making the inputs takes too many bytes of memory: %v; send less at a time", full)
 	case full != nil:
 		return engine.Errorf(engine.CodeOverloaded, "making the inputs takes bytes of memory: %v; come back later", full)
 	}
-	c.held += bytes
 	return nil
 }
 
-// giveBack counts memory of the call no more.
-func (c *Call) giveBack(bytes int64) {
-	c.s.memory.Release(c.from.Holder, bytes)
-	c.held -= bytes
-}
-
-// New makes a Call of a body: header bytes of JSON and the binary data behind it, as oip.Decode takes them; with a
-// header of 0 the data of the only input. Its errors, as those of Call's methods, are a *RequestError, an *engine.Error,
-// and why ctx has ended. The body must stay as it is until Submit has returned.
-func (s *Service) New(ctx context.Context, from Origin, body []byte, header int) (*Call, error) {
-	c := &Call{s: s, from: from, begun: time.Now(), results: client.NewResults()}
-	if header != 0 {
-		if err := c.decodeBody(ctx, body, header); err != nil {
-			return nil, err
-		}
+// Prepare reads a body: header bytes of JSON and the binary data behind it, as oip.Decode takes them; with a header of 0 the
+// data of the only input. Pictures become the model's input as image says. Its errors, as those of Call's methods, are those
+// of request.Call. The body must stay as it is until Submit has returned.
+func (s *Service) Prepare(ctx context.Context, from *request.Call, image images.Options, body []byte, header int) (*Call, error) {
+	from.Record.Frames = &request.Frames{}
+	c := &Call{Call: from, s: s, image: image, begun: time.Now(), data: body}
+	if header == 0 {
+		return c, nil
 	}
-	c.limitTime(ctx)
-	if err := c.prepareJob(body); err != nil {
-		c.Close()
+	if err := c.decodeBody(ctx, body, header); err != nil {
 		return nil, err
 	}
+	if limit := c.body.Timeout; limit > 0 && (c.Deadline == 0 || limit < c.Deadline) {
+		c.Deadline = limit
+	}
 	return c, nil
-}
-
-// prepareJob makes the job.
-func (c *Call) prepareJob(body []byte) error {
-	served, err := c.s.pool.Model(c.ctx, c.from.Model)
-	if err != nil {
-		return err
-	}
-	if served.Tensors == nil {
-		return newRequestError("the model %s takes tokens, not tensors; ask it at /v1/completions", c.from.Name)
-	}
-	if c.request == nil {
-		if c.request, err = rawRequest(served.Tensors, body); err != nil {
-			return err
-		}
-	}
-	return c.makeJob(served.Tensors)
 }
 
 // decodeBody reads a body that begins with JSON.
@@ -136,23 +92,11 @@ func (c *Call) decodeBody(ctx context.Context, body []byte, header int) error {
 		text = min(header, text)
 	}
 	_, err := c.s.cfg.Processors.Do(ctx, processors.Stage{Kind: "tensors", Takes: time.Duration(text) * jsonPace}, func() (err error) {
-		c.countMemory(int64(2 * text)) // about what numbers become
-		if c.request, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
-			return &RequestError{err}
+		c.Record.Memory += int64(2 * text) // about what numbers become
+		if c.body, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
+			return newRequestError("%v", err)
 		}
 		return nil
 	})
 	return err
-}
-
-// countMemory counts memory that the call takes.
-func (c *Call) countMemory(bytes int64) {
-	if c.from.Memory != nil {
-		*c.from.Memory += bytes
-	}
-}
-
-// errLate ends what its deadline has passed for.
-func errLate(deadline time.Duration) error {
-	return engine.Errorf(engine.CodeDeadline, "the deadline of %v has passed", deadline)
 }

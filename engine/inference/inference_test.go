@@ -14,9 +14,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
@@ -28,18 +30,43 @@ func (kept) PutFor(string, []byte) (string, error) { return "b", nil }
 func (kept) Release(string)                        {}
 
 // eye is a pool whose model takes pictures of 30 x 40, and does not answer.
-func eye(t *testing.T, cfg Config) (*Service, *clienttest.Scheduler) {
+func eye(t *testing.T, cfg Config) (*world, *clienttest.Scheduler) {
 	s := clienttest.NewScheduler(nil)
 	pool := client.New(client.Config{Inputs: kept{}}, s, zap.NewNop())
 	s.Deliver = pool.Deliver
 	pool.Deliver(&wire.Welcome{Epoch: 1, Models: 1, Served: []wire.Served{{Name: "eye", State: wire.ModelReady, Executors: 1, Tensors: &wire.TensorLimits{
 		Inputs: []wire.TensorSpec{{Name: "x", Type: engine.FP32, Shape: []int{-1, 3, 30, 40}}}, Outputs: []wire.TensorSpec{{Name: "y", Type: engine.FP32, Shape: []int{-1}}},
 	}}}})
-	return New(cfg, pool), s
+	return &world{New(cfg), pool}, s
 }
 
-func origin() Origin {
-	return Origin{Arrived: time.Now(), Model: "eye", Name: "eye", Salt: func(stream string) string { return "mine/" + stream }}
+// world is a Service over a pool.
+type world struct {
+	*Service
+	pool *client.Client
+}
+
+// origin is that of a request which arrives now, of an owner whose streams are kept apart from those of others.
+func origin(t *testing.T) request.Origin {
+	keys, err := apikey.NewRing([]string{"mine", "yours"}, "", apikey.IsolateKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, _ := keys.Find("mine")
+	return request.Origin{Arrived: time.Now(), Model: "eye", Owner: mine}
+}
+
+// admit prepares and admits a request.
+func (w *world) admit(t *testing.T, from request.Origin, body []byte, header int) (*Call, error) {
+	c, err := w.Prepare(t.Context(), request.New(w.pool, from), images.Options{}, body, header)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Admit(t.Context()); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func picture(t *testing.T, height, width int) []byte {
@@ -63,11 +90,11 @@ func code(err error) engine.Code {
 func TestMemory(t *testing.T) {
 	const input = 3 * 30 * 40 * 4
 	s, _ := eye(t, Config{Memory: input + images.Memory(50, 50)})
-	c, err := s.New(t.Context(), origin(), picture(t, 50, 50), 0)
+	c, err := s.admit(t, origin(t), picture(t, 50, 50), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.New(t.Context(), origin(), picture(t, 50, 50), 0); code(err) != engine.CodeOverloaded || !strings.Contains(err.Error(), fmt.Sprintf("%d of the %d", input, input+40000)) {
+	if _, err := s.admit(t, origin(t), picture(t, 50, 50), 0); code(err) != engine.CodeOverloaded || !strings.Contains(err.Error(), fmt.Sprintf("%d of the %d", input, input+40000)) {
 		t.Errorf("beyond the bound: %v", err)
 	}
 	if err := c.Submit(); err != nil {
@@ -76,7 +103,7 @@ func TestMemory(t *testing.T) {
 	c.Close()
 	for range 3 {
 		broken := picture(t, 50, 50)
-		if _, err := s.New(t.Context(), origin(), broken[:len(broken)-20], 0); err == nil || code(err) != 0 {
+		if _, err := s.admit(t, origin(t), broken[:len(broken)-20], 0); err == nil || code(err) != 0 {
 			t.Errorf("a broken picture: %v", err)
 		}
 	}
@@ -85,7 +112,7 @@ func TestMemory(t *testing.T) {
 	}
 	s, _ = eye(t, Config{MaxInputs: input})
 	two := `{"inputs":[{"name":"x","datatype":"UINT8","shape":[2,1,1,3],"data":[1,2,3,4,5,6]}]}`
-	if _, err := s.New(t.Context(), origin(), []byte(two), -1); err == nil || !strings.Contains(err.Error(), fmt.Sprint("2 pictures become ", 2*input)) {
+	if _, err := s.admit(t, origin(t), []byte(two), -1); err == nil || !strings.Contains(err.Error(), fmt.Sprint("2 pictures become ", 2*input)) {
 		t.Errorf("two pictures of one: %v", err)
 	}
 }
@@ -100,10 +127,10 @@ func TestTurns(t *testing.T) {
 				t.Fatal("no processor is free")
 			}
 		}
-		from := origin()
+		from := origin(t)
 		from.Deadline = 40 * time.Millisecond
 		begun := time.Now()
-		_, err := s.New(t.Context(), from, picture(t, 500, 500), 0)
+		_, err := s.admit(t, from, picture(t, 500, 500), 0)
 		if took := time.Since(begun); code(err) != engine.CodeDeadline || took > 40*time.Millisecond {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -112,26 +139,27 @@ func TestTurns(t *testing.T) {
 
 // TestJobs holds what parameters make of a job.
 func TestJobs(t *testing.T) {
+	salted := origin(t).Owner.Salt("a")
 	for parameters, want := range map[string]engine.Job{
 		``:                                 {},
 		`"priority":1`:                     {Priority: -99},
 		`"priority":100`:                   {},
 		`"priority":18446744073709551615`:  {Priority: 1<<31 - 100},
-		`"stream":"a"`:                     {Stream: `"eye"/mine/a`},
+		`"stream":"a"`:                     {Stream: `"eye"/` + salted},
 		`"timeout":60000000`:               {Deadline: time.Minute},
-		`"stream":"a","timeout":60000000`:  {Stream: `"eye"/mine/a`, Deadline: time.Minute, Promised: true},
-		`"stream":"a","timeout":120000000`: {Stream: `"eye"/mine/a`, Deadline: 90 * time.Second, Promised: true},
-		`"stream":"a","timeout":60000000,"promised":false`: {Stream: `"eye"/mine/a`, Deadline: time.Minute},
+		`"stream":"a","timeout":60000000`:  {Stream: `"eye"/` + salted, Deadline: time.Minute, Promised: true},
+		`"stream":"a","timeout":120000000`: {Stream: `"eye"/` + salted, Deadline: 90 * time.Second, Promised: true},
+		`"stream":"a","timeout":60000000,"promised":false`: {Stream: `"eye"/` + salted, Deadline: time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, scheduler := eye(t, Config{})
-			from := origin()
+			from := origin(t)
 			if strings.Contains(parameters, "120000000") {
 				from.Deadline = 90 * time.Second // a header's
 			}
 			time.Sleep(10 * time.Millisecond) // in which the body came
 			body := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"UINT8","shape":[2,1,1,3],"data":[1,2,3,4,5,6]}],"parameters":{%s}}`, parameters)
-			c, err := s.New(t.Context(), from, []byte(body), -1)
+			c, err := s.admit(t, from, []byte(body), -1)
 			if err == nil {
 				err = c.Submit()
 			}
@@ -141,7 +169,7 @@ func TestJobs(t *testing.T) {
 			defer c.Close()
 			submits, _ := scheduler.Seen()
 			got := submits[0].Job
-			if got.Work.Units() != 2 || c.Record.Frames != 2 {
+			if got.Work.Units() != 2 || c.Record.Frames.Count != 2 {
 				t.Errorf("%s: %v frames", parameters, got.Work.Units())
 			}
 			if want.Deadline > 0 {

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -116,7 +117,7 @@ func (p *pictures) measure(shape []int) error {
 	for i, file := range p.files {
 		h, w, err := images.Size(file)
 		if err != nil {
-			return newRequestError("input %s, picture %d of %d bytes: %w", p.name, i, len(file), err)
+			return newRequestError("input %s, picture %d of %d bytes: %v", p.name, i, len(file), err)
 		}
 		if open := p.to.Height == 0 || p.to.Width == 0; open && i > 0 && (h != p.height || w != p.width) {
 			return newRequestError("input %s takes pictures of any size, but all of one: picture 0 has %d x %d pixels, picture %d has %d x %d", p.name, p.width, p.height, i, w, h)
@@ -138,12 +139,12 @@ func (p *pictures) inputBytes() int {
 }
 
 // writeInput makes the input.
-func (p *pictures) writeInput(ended func() error) ([]byte, error) {
+func (p *pictures) writeInput(ctx context.Context) ([]byte, error) {
 	each := p.to.Bytes(p.height, p.width)
 	out := make([]byte, p.n*each)
 	for i := range p.n {
-		if err := ended(); err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		var picture *images.Picture
 		if p.files == nil {
@@ -152,7 +153,7 @@ func (p *pictures) writeInput(ended func() error) ([]byte, error) {
 		} else {
 			var err error
 			if picture, err = images.Decode(p.files[i]); err != nil {
-				return nil, newRequestError("input %s, picture %d of %d bytes: %w", p.name, i, len(p.files[i]), err)
+				return nil, newRequestError("input %s, picture %d of %d bytes: %v", p.name, i, len(p.files[i]), err)
 			}
 		}
 		p.to.Write(out[i*each:][:each], picture)
@@ -161,20 +162,19 @@ func (p *pictures) writeInput(ended func() error) ([]byte, error) {
 }
 
 // makePictures makes the input of pictures when its turn has come, within the bounds on bytes.
-func (c *Call) makePictures(p *pictures, left int) ([]byte, error) {
+func (c *Call) makePictures(ctx context.Context, p *pictures, left int) ([]byte, error) {
 	size := p.inputBytes()
 	if size > left {
 		return nil, newRequestError("input %s: %d pictures become %s bytes; the tensors of a request may have %d, and %d of these are left", p.name, p.n, figureText(size), c.s.cfg.MaxInputs, left)
 	}
 	var out []byte
-	_, err := c.s.cfg.Processors.Do(c.ctx, processors.Stage{Kind: "pictures", Takes: time.Duration(p.pixels) * pixelPace}, func() error {
+	_, err := c.s.cfg.Processors.Do(ctx, processors.Stage{Kind: "pictures", Takes: time.Duration(p.pixels) * pixelPace}, func() error {
 		if err := c.holdMemory(int64(size) + p.memory); err != nil {
 			return err
 		}
-		defer c.giveBack(p.memory) // what is made stays until the job has it
-		c.countMemory(int64(size) + p.memory)
+		defer c.Release(c.s.memory, p.memory) // what is made stays until the job has it
 		var err error
-		out, err = p.writeInput(c.ended)
+		out, err = p.writeInput(ctx)
 		return err
 	})
 	return out, err

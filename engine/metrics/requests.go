@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/request"
 )
 
 // Buckets as vLLM has them, with finer ones below 300 ms, where one-pass answers are.
@@ -111,21 +111,29 @@ func (r *Requests) Failed(arrived time.Time) {
 }
 
 // Answered counts a request that arrived then and is answered now. Trace is its id, where it has one.
-func (r *Requests) Answered(arrived time.Time, c *completion.Record, trace string) {
-	r.finished[c.Finish].Inc()
-	r.promptTokens.Add(float64(c.PromptTokens))
-	r.generationTokens.Add(float64(c.CompletionTokens))
-	r.cachedTokens.Add(float64(c.CachedTokens))
+func (r *Requests) Answered(arrived time.Time, of *request.Record, trace string) {
+	r.finished[of.Finish].Inc()
 	r.e2e.observeDuration(time.Since(arrived), trace)
-	r.firstToken.observeDuration(c.FirstToken.Sub(arrived), trace)
-	decode := c.LastToken.Sub(c.FirstToken)
-	r.queue.observeDuration(c.Queued, trace)
-	r.inference.observeDuration(c.Prefilled+decode, trace)
-	r.prefill.observeDuration(c.Prefilled, trace)
-	r.decode.observeDuration(decode, trace)
-	r.promptLength.Observe(float64(c.PromptTokens))
-	r.computedLength.Observe(float64(c.PromptTokens - c.CachedTokens))
-	r.outputLength.Observe(float64(c.CompletionTokens))
-	r.maxTokens.Observe(float64(c.MaxTokens))
-	r.n.Observe(float64(c.N))
+	r.queue.observeDuration(of.Queued, trace)
+	r.inference.observeDuration(of.Inference(), trace)
+	if of.Tokens != nil {
+		r.observeTokens(arrived, of.Tokens, trace)
+	}
+	if of.Frames != nil {
+		r.tensors().observeFrames(of.Frames)
+	}
+}
+
+func (r *Requests) observeTokens(arrived time.Time, t *request.Tokens, trace string) {
+	r.promptTokens.Add(float64(t.Prompt))
+	r.generationTokens.Add(float64(t.Completion))
+	r.cachedTokens.Add(float64(t.Cached))
+	r.firstToken.observeDuration(t.First.Sub(arrived), trace)
+	r.prefill.observeDuration(t.Prefilled, trace)
+	r.decode.observeDuration(t.Decode(), trace)
+	r.promptLength.Observe(float64(t.Prompt))
+	r.computedLength.Observe(float64(t.Prompt - t.Cached))
+	r.outputLength.Observe(float64(t.Completion))
+	r.maxTokens.Observe(float64(t.Max))
+	r.n.Observe(float64(t.N))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/oip"
+	"github.com/prefillonly/prefillonly/engine/request"
 )
 
 // tensorVectors are the figures of requests of tensors, by model.
@@ -38,17 +38,12 @@ func (v *tensorVectors) forModel(model string) *tensorRequests {
 	return &tensorRequests{frames: v.frames.WithLabelValues(model), prepare: v.prepare.WithLabelValues(model), answer: v.answer.WithLabelValues(model)}
 }
 
-// Inferred counts a request of tensors that arrived then and is answered now. Trace is its id, where it has one.
-func (r *Requests) Inferred(arrived time.Time, c *inference.Record, trace string) {
-	t := r.tensors()
+// observeFrames counts those of a request that is answered now.
+func (t *tensorRequests) observeFrames(f *request.Frames) {
 	t.last.Store(time.Now().UnixMilli())
-	r.finished["stop"].Inc()
-	r.e2e.observeDuration(time.Since(arrived), trace)
-	r.queue.observeDuration(c.Queued, trace)
-	r.inference.observeDuration(c.Running, trace)
-	t.frames.Add(c.Frames)
-	t.prepare.Observe(c.Prepared.Seconds())
-	t.answer.Observe(c.Written.Seconds())
+	t.frames.Add(f.Count)
+	t.prepare.Observe(f.Prepared.Seconds())
+	t.answer.Observe(f.Written.Seconds())
 }
 
 // Statistics are what a model's requests came to in this frontend, of the same figures as the metrics.

@@ -8,31 +8,26 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
 // Call is one request on its way. One goroutine uses it.
 type Call struct {
 	*pooling.Request
-	Record completion.Record
+	*request.Call
 
 	s       *Service
 	subject *Subject
-	from    completion.Origin
-	model   string                      // as the client named it
+	salt    string                      // of the prefix cache
 	known   map[string][]engine.TokenID // texts that were tokenized
 	read    int                         // tokens of known
 
 	ask     engine.Ask
 	max     int // tokens to be generated
 	prompts []prompt
-	jobs    []*client.Job
-	results *client.Results
 	found   []pooling.Result // of the prompts
-	open    int              // prompts without a result
 	numbers int64            // asked for
-	held    int64            // of numbers, in Service.numbers
 }
 
 // inputLimit is how many tokens an input may have, of a model whose context holds so many.
@@ -42,27 +37,28 @@ func (c *Call) inputLimit(context int) int {
 
 // Admit waits until the model's limits are known, fits the prompts into them, and makes a job of each.
 func (c *Call) Admit(ctx context.Context) error {
-	m, err := c.s.pool.Model(ctx, c.from.Model)
-	switch {
-	case err != nil:
-		return err
-	case m.Tokens == nil:
-		return api.Invalid("model", "the model `%s` takes tensors, not text", c.model)
-	}
-	if err := c.checkDimensions(m.Tokens); err != nil {
+	if err := c.AdmitTokens(ctx, c.makeJobs); err != nil {
 		return err
 	}
-	c.results, c.found, c.open = client.NewResults(), make([]pooling.Result, len(c.prompts)), len(c.prompts)
-	limit := c.inputLimit(m.Tokens.MaxModelLen)
-	for i := range c.prompts {
-		if err := c.admitPrompt(i, limit, m.Tokens); err != nil {
-			return err
-		}
-	}
-	c.Record.Jobs, c.Record.N, c.Record.MaxTokens = len(c.jobs), 1, c.max
 	if c.numbers > maxNumbers {
 		return api.Invalid(c.Field, "the answer would have %d numbers; one request may ask for %d; ask in several requests", c.numbers, maxNumbers)
 	}
+	return nil
+}
+
+func (c *Call) makeJobs(limits *wire.TokenLimits) error {
+	if err := c.checkDimensions(limits); err != nil {
+		return err
+	}
+	c.found = make([]pooling.Result, len(c.prompts))
+	limit := c.inputLimit(limits.MaxModelLen)
+	for i := range c.prompts {
+		if err := c.admitPrompt(i, limit, limits); err != nil {
+			return err
+		}
+	}
+	c.Together()
+	c.Record.Tokens.Max = c.max
 	return nil
 }
 
@@ -87,15 +83,11 @@ func (c *Call) admitPrompt(i, limit int, limits *wire.TokenLimits) error {
 	if p.typed {
 		ask.Second = len(p.before) + len(p.first) + len(p.between)
 	}
-	job, err := c.s.pool.NewJob(engine.Job{
-		Model: c.from.Model, User: c.from.User, Salt: c.from.Salt, Priority: c.Priority, Deadline: c.from.Deadline,
-		Work: &engine.Tokens{IDs: p.tokenIDs(), Max: c.max, Ask: ask},
-	}, c.from.Arrived, c.results, i)
-	if err != nil {
+	if err := c.Add(engine.Job{Work: &engine.Tokens{IDs: p.tokenIDs(), Max: c.max, Ask: ask}, Salt: c.salt, Priority: c.Priority}); err != nil {
 		return c.explainMisfit(p, err)
 	}
-	c.jobs = append(c.jobs, job)
-	if c.Record.PromptTokens += p.countTokens(); c.Record.PromptTokens > c.s.most {
+	tokens := c.Record.Tokens
+	if tokens.Prompt += p.countTokens(); tokens.Prompt > c.s.most {
 		return c.tooMany(p.field)
 	}
 	c.numbers += numbersOf(&ask, p.countTokens(), limits)
@@ -146,49 +138,27 @@ func (c *Call) explainMisfit(p *prompt, err error) error {
 	return err
 }
 
-// Submit gives an admitted call's jobs to the pool. The caller calls Close then, however the call ends.
+// Submit gives an admitted call's jobs to the pool.
 func (c *Call) Submit() error {
-	if full := c.s.numbers.Hold(c.from.Holder, c.numbers); full != nil {
+	if full := c.Hold(c.s.numbers, c.numbers, numberBytes); full != nil {
 		return engine.Errorf(engine.CodeOverloaded, "the server has no memory for the vectors' numbers: %v; come back later", full)
 	}
-	c.held = c.numbers
-	client.Together(c.jobs)
-	if err := c.s.pool.Submit(c.from.Holder, c.jobs); err != nil {
-		c.release()
-		return err
-	}
-	return nil
-}
-
-// Close withdraws what is not done.
-func (c *Call) Close() {
-	if c.open > 0 {
-		c.s.pool.Cancel(c.jobs...)
-	}
-	c.release()
-}
-
-func (c *Call) release() {
-	c.s.numbers.Release(c.from.Holder, c.held)
-	c.Record.Memory += c.held * numberBytes
-	c.held = 0
+	return c.Call.Submit()
 }
 
 // Wait waits for all results.
 func (c *Call) Wait(ctx context.Context) error {
-	var err error
-	if c.open, err = c.results.All(ctx, c.open, c.acceptResult); err != nil {
+	if err := c.Call.Wait(ctx, c.acceptResult); err != nil {
 		return err
 	}
-	c.Record.Finish = "stop"
+	c.Record.Finish = engine.FinishStop.String()
 	return nil
 }
 
 // acceptResult takes the result of a prompt.
 func (c *Call) acceptResult(d client.Delivery) error {
-	c.Record.Note(d, true)
 	out := d.Result.Output.(*engine.TokenOutput)
-	c.Record.CachedTokens += out.Cached
+	c.Record.Tokens.Cached += out.Cached
 	if c.max > 0 {
 		return c.acceptLabels(d.Index, out)
 	}
@@ -201,9 +171,9 @@ func (c *Call) Answer() api.Encoder {
 	if c.Task == pooling.Score || c.Task == pooling.Similarity {
 		results = c.pairResults()
 	}
-	n := c.Record.PromptTokens
+	tokens := c.Record.Tokens
 	return c.Answered(pooling.Answer{
-		ID: c.from.ID, Created: c.from.Arrived.Unix(), Model: c.model, Results: results, Classes: c.subject.Labels,
-		Usage: &api.Usage{PromptTokens: n, TotalTokens: n, Details: &api.PromptTokensDetails{CachedTokens: c.Record.CachedTokens}},
+		ID: c.ID, Created: c.Arrived.Unix(), Model: c.Named, Results: results, Classes: c.subject.Labels,
+		Usage: &api.Usage{PromptTokens: tokens.Prompt, TotalTokens: tokens.Prompt, Details: &api.PromptTokensDetails{CachedTokens: tokens.Cached}},
 	})
 }

@@ -154,12 +154,12 @@ func (c *Call) labelPart(ctx context.Context, field string, in *pooling.Input) (
 func (c *Call) tooLong(p *prompt, limit int) *api.Error {
 	around, texts := p.countKept(c.Fit.Left)
 	if around+texts > limit {
-		return newLengthError(p, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.model, limit)
+		return newLengthError(p, "%s[%d] is read with %d tokens around it, which are never truncated; the model `%s` takes %d; shorten the query or the instruction", p.field, p.index, around, c.Named, limit)
 	}
 	if most := c.Fit.Most; most > 0 && around+texts > most {
 		return newLengthError(p, "%s[%d] is to be truncated to %d tokens, which leaves no room for its text: %d are around that, which are never truncated; ask for %d or more", p.field, p.index, most, around, around+texts)
 	}
-	return newLengthError(p, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.countTokens(), c.model, limit)
+	return newLengthError(p, "%s[%d] has %d tokens, special tokens included; the model `%s` takes %d; shorten it, or ask for it to be truncated", p.field, p.index, p.countTokens(), c.Named, limit)
 }
 
 func newLengthError(p *prompt, format string, args ...any) *api.Error {

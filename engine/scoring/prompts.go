@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/request"
 )
 
 // prompt is what one job reads, as parts that are cut to fit before they are put together.
@@ -104,20 +105,20 @@ func (c *Call) encodeText(ctx context.Context, field, text string) ([]engine.Tok
 	if c.subject.LowerCase {
 		text = strings.ToLower(strings.ReplaceAll(text, "İ", "i\u0307")) // the one character that becomes two
 	}
-	return c.subject.Text.Tokens(ctx, c.from.Salt, field, text, false)
+	return c.subject.Text.Tokens(ctx, c.salt, field, text, false)
 }
 
 // checkText refuses a text that no tokenization can fit into the context, before time is spent on it.
 func (c *Call) checkText(field, text string) error {
-	m := c.s.pool.State().Models[c.from.Model]
-	if m == nil || m.Tokens == nil || c.Fit != (pooling.Fit{}) {
+	limits := c.KnownTokenLimits()
+	if limits == nil || c.Fit != (pooling.Fit{}) {
 		return nil
 	}
-	limit, width := c.inputLimit(m.Tokens.MaxModelLen), c.subject.Text.BytesPerToken()
+	limit, width := c.inputLimit(limits.MaxModelLen), c.subject.Text.BytesPerToken()
 	if len(text)/width <= limit {
 		return nil
 	}
-	return &completion.FieldError{Field: field, Err: engine.Errorf(engine.CodeTooLong,
+	return &request.FieldError{Field: field, Err: engine.Errorf(engine.CodeTooLong,
 		"the model takes %d tokens, of at most %d bytes each: no more than %d bytes; a text of %s has %d bytes; shorten it or ask for truncation", limit, width, limit*width, field, len(text))}
 }
 
@@ -179,7 +180,7 @@ func (c *Call) buildChatPrompt(ctx context.Context) error {
 	}
 	p, err := c.textPrompt(ctx, c.Field, 0, "", text)
 	if err == nil && c.Fit.Most != 0 {
-		p.led, p.trailed, err = c.subject.Text.Frame(ctx, c.from.Salt, c.Messages, &c.Templating, text)
+		p.led, p.trailed, err = c.subject.Text.Frame(ctx, c.salt, c.Messages, &c.Templating, text)
 	}
 	c.prompts = []prompt{p}
 	return err
@@ -197,7 +198,7 @@ func (c *Call) plainTexts() (texts []string) {
 
 // promptPrefix is the prompt that texts of the request get.
 func (c *Call) promptPrefix(name *string) (string, error) {
-	text, err := PromptOf(c.subject.Model, c.model, name)
+	text, err := PromptOf(c.subject.Model, c.Named, name)
 	if err != nil || name != nil {
 		return text, err
 	}
@@ -247,7 +248,7 @@ func (c *Call) pairPrompt(ctx context.Context, queryField, documentField string,
 	}
 	around, err := c.subject.Specials.Pair()
 	if err != nil {
-		return p, engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot read pairs: %v", c.model, err)
+		return p, engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot read pairs: %v", c.Named, err)
 	}
 	p.before, p.between, p.after, p.typed = around.Before, around.Between, around.After, around.Typed
 	if p.first, err = c.tokenizeText(ctx, queryField, a); err != nil {

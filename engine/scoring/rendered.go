@@ -102,7 +102,7 @@ func (c *Call) yesNo(ctx context.Context) error {
 			return err
 		}
 		if len(ids) != 1 {
-			return engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot rank: %q is %d tokens of its vocabulary, not one", c.model, answer.text, len(ids))
+			return engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot rank: %q is %d tokens of its vocabulary, not one", c.Named, answer.text, len(ids))
 		}
 		c.ask.Labels = append(c.ask.Labels, ids[0])
 	}

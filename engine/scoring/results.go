@@ -21,9 +21,9 @@ func (c *Call) checkDimensions(limits *wire.TokenLimits) error {
 	switch {
 	case n == 0:
 	case len(listed) > 0 && !slices.Contains(listed, n) && n != hidden:
-		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` can be cut to %v", n, c.model, listed)
+		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` can be cut to %v", n, c.Named, listed)
 	case n > hidden:
-		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` have %d", n, c.model, hidden)
+		return api.Invalid("dimensions", "dimensions is %d; vectors of the model `%s` have %d", n, c.Named, hidden)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
@@ -27,15 +27,14 @@ const (
 
 // Service answers requests by jobs of a pool. Its methods are safe for concurrent use.
 type Service struct {
-	pool       *client.Client   // set once
 	processors *processors.Pool // set once
 	numbers    *budget.Budget
 	most       int // tokens of a request's prompts; set once
 }
 
 // New makes a Service.
-func New(pool *client.Client) *Service {
-	return &Service{pool: pool, numbers: budget.New(budgetRequests * maxNumbers), processors: processors.Shared(), most: maxTokens}
+func New() *Service {
+	return &Service{numbers: budget.New(budgetRequests * maxNumbers), processors: processors.Shared(), most: maxTokens}
 }
 
 // Pair is what a tokenizer puts around and between two texts that are one input.
@@ -58,13 +57,10 @@ type Subject struct {
 	*checkpoint.Model
 }
 
-// Call tokenizes what a request brings. Its errors, as those of Call's methods, are an *api.Error of the request, an
-// *engine.Error, which may be in a *completion.FieldError, and why ctx has ended.
-func (s *Service) Call(ctx context.Context, subject *Subject, from completion.Origin, request *pooling.Request) (*Call, error) {
-	c := &Call{s: s, subject: subject, from: from, Request: request, model: request.Model, known: map[string][]engine.TokenID{}}
-	if c.model == "" {
-		c.model = from.Model
-	}
+// Call tokenizes what a request brings. Its errors, as those of Call's methods, are those of request.Call.
+func (s *Service) Call(ctx context.Context, subject *Subject, from *request.Call, body *pooling.Request) (*Call, error) {
+	from.Record.Tokens = &request.Tokens{N: 1}
+	c := &Call{Call: from, Request: body, s: s, subject: subject, salt: from.Owner.Salt(body.Salt), known: map[string][]engine.TokenID{}}
 	if c.Task == pooling.ByModel {
 		c.Task = usualTask(subject.Model)
 	}
@@ -144,7 +140,7 @@ func (c *Call) checkTask() error {
 	if slices.Contains(Capabilities(m), need) {
 		return nil
 	}
-	return Unable(m, c.model, need)
+	return Unable(m, c.Named, need)
 }
 
 // Unable refuses to ask the model of this name for what it is not for.

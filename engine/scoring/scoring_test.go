@@ -23,6 +23,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/completion"
 	pools "github.com/prefillonly/prefillonly/engine/pooling"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -39,6 +40,7 @@ type world struct {
 	t         *testing.T
 	scheduler *clienttest.Scheduler
 	subject   *Subject
+	pool      *client.Client
 }
 
 func newWorld(t *testing.T, m checkpoint.Model) *world {
@@ -51,7 +53,7 @@ func newWorld(t *testing.T, m checkpoint.Model) *world {
 	limits.Hidden, limits.Labels, limits.MaxModelLen = hidden, labels, longest
 	pool.Deliver(w)
 	tok := tokenizer.NewBytes()
-	return &world{New(pool), t, s, &Subject{Text: &completion.Text{Tokenizer: tok}, Specials: specials{Tokenizer: tok}, Model: &m}}
+	return &world{New(), t, s, &Subject{Text: &completion.Text{Tokenizer: tok}, Specials: specials{Tokenizer: tok}, Model: &m}, pool}
 }
 
 type specials struct {
@@ -113,12 +115,12 @@ func decode(t *testing.T, path, body string) (*pooling.Request, *api.Error) {
 // ask asks at path, and returns the answer's JSON.
 func (w *world) ask(path, body string) (string, error) {
 	w.t.Helper()
-	request, refused := decode(w.t, path, body)
+	asked, refused := decode(w.t, path, body)
 	if refused != nil {
 		return "", refused
 	}
 	ctx := w.t.Context()
-	c, err := w.Call(ctx, w.subject, completion.Origin{ID: "x", Arrived: time.Unix(7, 0), Model: "demo"}, request)
+	c, err := w.Call(ctx, w.subject, request.New(w.pool, request.Origin{ID: "x", Arrived: time.Unix(7, 0), Model: "demo", Named: asked.Model}), asked)
 	if err != nil {
 		return "", err
 	}
@@ -344,11 +346,11 @@ func TestLongestFirst(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := newWorld(t, checkpoint.Model{Kind: checkpoint.Embedder, Pool: engine.PoolMean})
 	w.scheduler.Answer = nil
-	request, refused := decode(t, "/v1/embeddings", `{"input":["a","b","c"]}`)
+	asked, refused := decode(t, "/v1/embeddings", `{"input":["a","b","c"]}`)
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	c, err := w.Call(t.Context(), w.subject, completion.Origin{Model: "demo"}, request)
+	c, err := w.Call(t.Context(), w.subject, request.New(w.pool, request.Origin{Model: "demo"}), asked)
 	if err = errors.Join(err, c.Admit(t.Context()), c.Submit()); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,11 @@ const (
 	MaxBadWords  = 128 // bad_words as sequences of tokens
 )
 
+// Asker is what the body says of the model that it asks, and of who asks.
+func (p *Params) Asker() api.Asker {
+	return api.Asker{Model: p.Model, User: p.User, RequestID: p.RequestID}
+}
+
 // Params is what a completion and a chat request have in common. After decoding, it is validated
 // and its defaults are filled in.
 type Params struct {

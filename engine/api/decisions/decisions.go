@@ -41,6 +41,11 @@ type Option struct {
 	Value       json.RawMessage // as the client wrote it: a string, or true or false
 }
 
+// Asker is what the body says of the model that it asks, and of who asks.
+func (r *Request) Asker() api.Asker {
+	return api.Asker{Model: r.Model, User: r.User, RequestID: r.RequestID}
+}
+
 // Request is a validated request of either API.
 type Request struct {
 	Model              string

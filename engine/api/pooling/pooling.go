@@ -46,6 +46,11 @@ type Fit struct {
 	Document int  `json:",omitempty"`
 }
 
+// Asker is what the body says of the model that it asks, and of who asks.
+func (r *Request) Asker() api.Asker {
+	return api.Asker{Model: r.Model, User: r.User, RequestID: r.RequestID}
+}
+
 // Request is what one body asks. Of a Task only its own fields are set.
 type Request struct {
 	Model     string `json:",omitempty"`

@@ -70,7 +70,7 @@ func (x *Exchange) read(r *http.Request, from source) (*Body, *Refusal) {
 	}
 	b := &Body{shared: s, buffer: s.buffers.Get().(*[]byte), holder: x.Holder()}
 	refused := x.fillBody(b, from)
-	x.Memory += b.held
+	x.memory += b.held
 	if refused != nil {
 		b.Release()
 		return nil, refused

@@ -13,8 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
-	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/internal/tracing"
@@ -26,17 +25,16 @@ type Exchange struct {
 	http.ResponseWriter // the handler's
 	ID                  string
 	Start               time.Time
-	Owner               apikey.Owner       // of the key that the request carries
-	Model               string             // the pool's name of the model that the request names
-	Memory              int64              // bytes that it took beyond what every request does
-	Words               Words              // of its errors
-	Trace               *Trace             // nil: it has no spans
-	Completion          *completion.Record // of a request that asks a model for tokens, or for what is made of them; may be nil
-	Inference           *inference.Record  // of one that asks a network; may be nil
+	Owner               apikey.Owner // of the key that the request carries
+	Model               string       // the pool's name of the model that the request names
+	Words               Words        // of its errors
+	Trace               *Trace       // nil: it has no spans
 
 	shared   *Shared
-	from     string // the client's address, as one holder
-	status   int    // 0 until the header is written
+	call     *request.Call // nil: nothing is asked of a model
+	memory   int64         // bytes that its body took
+	from     string        // the client's address, as one holder
+	status   int           // 0 until the header is written
 	refused  string
 	release  func() // may be nil
 	recorder recorder
@@ -75,12 +73,38 @@ func Handle(h func(*Exchange, *http.Request)) http.HandlerFunc {
 	}
 }
 
+// Ask begins what the exchange asks a model of the pool, which its client calls named, on behalf of a user of the client's.
+func (x *Exchange) Ask(pool *client.Client, r *http.Request, model, named, user string) (*request.Call, *Refusal) {
+	deadline, refused := Deadline(r.Header)
+	if refused != nil {
+		return nil, refused
+	}
+	x.call = request.New(pool, request.Origin{
+		ID: x.ID, Arrived: x.Start, Model: model, Named: named, User: x.User(r.Header, user), Owner: x.Owner, Holder: x.Holder(), Deadline: deadline,
+	})
+	if x.Trace != nil {
+		x.call.Record.Trace = &x.Trace.Jobs
+	}
+	return x.call, nil
+}
+
+// Record is what is told of what the exchange asked; nil if no jobs were made of it.
+func (x *Exchange) Record() *request.Record {
+	if x.call == nil || x.call.Record.Jobs == 0 {
+		return nil
+	}
+	return &x.call.Record
+}
+
 // End gives back what the exchange holds.
 func (x *Exchange) End() {
 	if x.release != nil {
 		x.release()
 	}
-	x.shared.giveBack(x.Memory)
+	if x.call != nil {
+		x.memory += x.call.Record.Memory
+	}
+	x.shared.giveBack(x.memory)
 }
 
 // Hold has release called when the exchange ends.
@@ -120,14 +144,6 @@ func (x *Exchange) Refused() string { return x.refused }
 
 // Aborted reports whether the client left before it was answered.
 func (x *Exchange) Aborted() bool { return x.status == statusClientClosed || x.refused == codeLeft }
-
-// Times is where an exchange keeps the times of its jobs; nil where nobody asks for them.
-func (x *Exchange) Times() *client.Trace {
-	if x.Trace == nil {
-		return nil
-	}
-	return &x.Trace.Jobs
-}
 
 // TraceID names the trace of an exchange; empty where it has no spans.
 func (x *Exchange) TraceID() string {

@@ -10,8 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/engine/completion"
-	"github.com/prefillonly/prefillonly/engine/inference"
+	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -72,16 +71,13 @@ func RefusalOf(ctx context.Context, err error) *Refusal {
 		return nil
 	}
 	var wrong *api.Error
-	var wrongTensors *inference.RequestError
 	var failed *engine.Error
 	switch {
 	case errors.As(err, &wrong):
 		return Invalid(wrong)
-	case errors.As(err, &wrongTensors):
-		return Invalid(api.Invalid("", "%v", wrongTensors))
 	case errors.As(err, &failed):
 		r := fromEngine(failed)
-		var field *completion.FieldError
+		var field *request.FieldError
 		if errors.As(err, &field) {
 			r.Body.Param = field.Field
 		}
