@@ -64,8 +64,18 @@ func startCall(r *http.Request, c call) *exchange.Refusal {
 	return exchange.RefusalOf(r.Context(), err)
 }
 
-// answerWhole takes a call through the pool and answers it, unless it returns a refusal.
-func answerWhole(x *exchange.Exchange, r *http.Request, c wholeCall) *exchange.Refusal {
+// answerWhole takes a call through the pool and answers it, unless it was refused.
+func answerWhole(x *exchange.Exchange, r *http.Request, c wholeCall, refused *exchange.Refusal) {
+	if refused == nil {
+		refused = runWhole(x, r, c)
+	}
+	if refused != nil {
+		x.Refuse(refused)
+	}
+}
+
+// runWhole answers itself unless it returns a refusal.
+func runWhole(x *exchange.Exchange, r *http.Request, c wholeCall) *exchange.Refusal {
 	defer c.Close()
 	if refused := startCall(r, c); refused != nil {
 		return refused

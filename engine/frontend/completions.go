@@ -51,14 +51,11 @@ func checkGenerator(m *registry.Model, from *request.Call) error {
 
 // answer runs a call and answers when all of it is done, or as it goes.
 func (e *promptEndpoints) answer(x *exchange.Exchange, r *http.Request, c *completion.Call, refused *exchange.Refusal) {
-	switch {
-	case refused != nil:
-	case c.Stream:
-		refused = stream(x, r, c)
-	default:
-		refused = answerWhole(x, r, c)
+	if refused != nil || !c.Stream {
+		answerWhole(x, r, c, refused)
+		return
 	}
-	if refused != nil {
+	if refused = stream(x, r, c); refused != nil {
 		x.Refuse(refused)
 	}
 }

@@ -26,12 +26,7 @@ func (e *promptEndpoints) answerScoring(of pooling.Endpoint) func(*exchange.Exch
 			}
 			return e.scoring.Call(r.Context(), &scoring.Subject{Text: &text.Text, Specials: text.Specials, Model: m.Checkpoint}, from, body)
 		})
-		if refused == nil {
-			refused = answerWhole(x, r, c)
-		}
-		if refused != nil {
-			x.Refuse(refused)
-		}
+		answerWhole(x, r, c, refused)
 	}
 }
 
@@ -41,11 +36,6 @@ func (e *promptEndpoints) answerDecision(decode func(body []byte) (*decisions.Re
 		c, refused := prepareCall(e, x, r, decode, func(_ *registry.Model, text *registry.Text, from *request.Call, body *decisions.Request) (*decision.Call, error) {
 			return decision.Prepare(r.Context(), &text.Text, from, body)
 		})
-		if refused == nil {
-			refused = answerWhole(x, r, c)
-		}
-		if refused != nil {
-			x.Refuse(refused)
-		}
+		answerWhole(x, r, c, refused)
 	}
 }
