@@ -23,6 +23,10 @@ type Item struct{ Tokens, Cached int }
 
 // Pass is the time of a pass over the items, at least a nanosecond.
 func (c Cost) Pass(items []Item) time.Duration {
+	return max(1, time.Duration(c.seconds(items)*1e9))
+}
+
+func (c Cost) seconds(items []Item) float64 {
 	var tokens, pairs float64
 	for _, i := range items {
 		n, cached := float64(i.Tokens), float64(i.Cached)
@@ -33,7 +37,7 @@ func (c Cost) Pass(items []Item) time.Duration {
 	if c.Chunk > 0 {
 		seconds += c.Extra * (math.Ceil(tokens/float64(c.Chunk)) - 1)
 	}
-	return max(1, time.Duration(seconds*1e9))
+	return seconds
 }
 
 // timeWithCopies is what a pass takes that computes for some time and has to copy so many blocks: the saves

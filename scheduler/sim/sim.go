@@ -1,13 +1,15 @@
-// Package sim drives the real scheduler with a virtual clock and executors made of a cost model: the
-// same requests give the same bytes, and hours pass in seconds.
+// Package sim is a world of one virtual clock: requests arrive, executors made of a cost model answer at virtual times, and
+// what decides between them is the real scheduler. The same requests give the same bytes, and hours pass in seconds.
+//
+// Another engine's schedule that the scheduler cannot express, because it knows what comes, turns the wheel whatever waits or
+// loads whole models, is an Order: it takes the scheduler's place and its messages, on the same executors, beside the same
+// arrivals. Settings and orders that are compared are in presets.
 package sim
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -21,23 +23,32 @@ type Request struct {
 	User     string
 	Tokens   []engine.TokenID // the prompt; kept until the request is done
 	Deadline time.Duration    // from arrival; 0: none
+	Priority int
 
 	// On executors of many models:
 	Model    string
 	Frames   float64 // of work, in place of a prompt
+	Gradient bool    // is wanted of the frames
 	Stream   string
 	Promised bool
+
+	// Then, if not nil, says what its client sends at once when it has its answer; false: nothing.
+	Then func(Record) (Request, bool)
 }
 
 // Record is what became of one request.
 type Record struct {
-	Model  string
-	Stream string
-	At     time.Duration
-	Done   time.Duration
-	Tokens int
-	Cached int         // prompt tokens found in the prefix cache
-	Code   engine.Code // 0 if it was answered
+	Model    string
+	Stream   string
+	Gradient bool
+	At       time.Duration
+	Done     time.Duration // 0: it had no answer when the simulation ended
+	Tokens   int
+	Cached   int           // prompt tokens found in the prefix cache
+	Device   time.Duration // its part of the pass that computed it
+	Pass     wire.PassID   // 0: none
+	Nested   bool          // in another pass
+	Code     engine.Code   // 0 if it was answered
 }
 
 // Latency is the time from arrival to answer.
@@ -48,8 +59,41 @@ type Outcome struct {
 	Records []Record // in order of arrival
 	Span    time.Duration
 	Busy    []time.Duration // of each executor
+	Loaded  []uint64        // bytes of weights, by each executor
 	Stats   wire.Stats
 	Models  []wire.ModelStats // that had a request
+}
+
+// Scheduler is what decides in a World: a *scheduler.Core, or a Desk with the order of another engine.
+type Scheduler interface {
+	Step(now time.Duration, from scheduler.PeerID, msg wire.Message) []scheduler.Envelope
+	Wake() (at time.Duration, ok bool)
+}
+
+// World is what is simulated.
+type World struct {
+	Scheduler Scheduler
+	Executors []Executor
+	Requests  iter.Seq[Request]
+	Until     time.Duration // it ends then, whatever is open; 0: when all requests are answered or refused
+}
+
+// Run simulates the requests on the executors under a scheduler of the given configuration, until
+// all are answered or refused. It fails where the scheduler breaks the protocol or leaves a request
+// unanswered.
+func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Request]) (*Outcome, error) {
+	core, err := NewCore(config)
+	if err != nil {
+		return nil, err
+	}
+	return World{Scheduler: core, Executors: executors, Requests: requests}.Run()
+}
+
+// NewCore makes the real scheduler of a configuration, without the limits that time and strangers set it.
+func NewCore(config scheduler.Config) (*scheduler.Core, error) {
+	config.PeerTimeout = 1 << 62 // peers of a simulation send no heartbeats
+	config.MaxQueuedJobs, config.MaxQueuedTokens = 1<<40, 1<<60
+	return scheduler.NewCore(config, 1)
 }
 
 // tick is how often the scheduler is told of the time.
@@ -57,86 +101,107 @@ const tick = time.Second
 
 // world is the state of one simulation.
 type world struct {
-	core    *scheduler.Core
-	now     time.Duration
-	events  events
-	order   uint64
-	devices map[scheduler.PeerID]*device
-	records []Record
-	index   map[engine.JobID]int // of the open jobs
-	later   map[engine.JobID]time.Duration
-	stats   wire.Stats
-	models  []wire.ModelStats
+	loop
+	scheduler Scheduler
+	until     time.Duration
+	inbox     []message
+	devices   map[scheduler.PeerID]*device
+	records   []Record
+	jobs      []job // of the records
+	open      int
+	stats     wire.Stats
+	models    []wire.ModelStats
 }
 
-// Run simulates the requests on the executors under a scheduler of the given configuration, until
-// all are answered or refused. It fails where the scheduler breaks the protocol or leaves a request
-// unanswered.
-func Run(config scheduler.Config, executors []Executor, requests iter.Seq[Request]) (*Outcome, error) {
-	config.PeerTimeout = 1 << 62 // peers of a simulation send no heartbeats
-	config.MaxQueuedJobs, config.MaxQueuedTokens = 1<<40, 1<<60
-	core, err := scheduler.NewCore(config, 1)
-	if err != nil {
+// job is what is to be known of a request until its answer.
+type job struct {
+	open     bool
+	earliest time.Duration // its answer comes out of a pipeline no earlier than that
+	then     func(Record) (Request, bool)
+}
+
+// message is one to the scheduler.
+type message struct {
+	from scheduler.PeerID
+	msg  wire.Message
+}
+
+// frontend is the name of the one frontend.
+const frontend = "frontend"
+
+// Run simulates the world.
+func (s World) Run() (*Outcome, error) {
+	w := &world{scheduler: s.Scheduler, until: s.Until, devices: map[scheduler.PeerID]*device{}}
+	if err := w.tell(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err
 	}
-	w := &world{core: core, devices: map[scheduler.PeerID]*device{}, index: map[engine.JobID]int{}, later: map[engine.JobID]time.Duration{}}
-	if err := w.stepScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
-		return nil, err
-	}
-	for _, e := range executors {
-		e.Stages = max(1, e.Stages)
-		w.devices[scheduler.PeerID(e.Name)] = &device{Executor: e, passes: map[wire.PassID]*pass{}, noise: rand.New(rand.NewPCG(1, uint64(len(w.devices))))}
+	for _, e := range s.Executors {
+		w.devices[scheduler.PeerID(e.Name)] = newDevice(w, e)
 		for range 1 + min(len(e.Models), 1) { // the second one has heard the Welcome: weights are loaded then
-			if err := w.stepScheduler(scheduler.PeerID(e.Name), e.newHello()); err != nil {
+			if err := w.tell(scheduler.PeerID(e.Name), e.newHello()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := w.run(requests); err != nil {
+	if err := w.run(s.Requests); err != nil {
 		return nil, fmt.Errorf("at %v: %w", w.now, err)
 	}
-	if err := w.stepScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
+	if err := w.tell(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err // its Welcome brings the counters
 	}
 	out := &Outcome{Records: w.records, Stats: w.stats, Models: w.models}
 	for _, r := range w.records {
 		out.Span = max(out.Span, r.Done)
 	}
-	for _, e := range executors {
-		out.Busy = append(out.Busy, w.devices[scheduler.PeerID(e.Name)].busy)
+	for _, e := range s.Executors {
+		d := w.devices[scheduler.PeerID(e.Name)]
+		d.compute.account()
+		out.Busy = append(out.Busy, d.compute.busy)
+		out.Loaded = append(out.Loaded, d.loaded)
 	}
 	return out, nil
 }
 
-// frontend is the name of the one frontend.
-const frontend = "frontend"
-
 // mostIdle is how many ticks nothing may happen while requests wait: a model may be kept for those that it expects.
 const mostIdle = 3600
 
+// run lets things happen in the order of their times: at one time requests come first, then executors answer, and a scheduler
+// that wanted to be woken then knows of all of it.
 func (w *world) run(requests iter.Seq[Request]) error {
 	next, stop := iter.Pull(requests)
 	defer stop()
 	request, more := next()
 	nextTick, idle := tick, 0
-	for more || len(w.index) > 0 {
+	for more || w.open > 0 {
 		at, ok := w.nextEvent()
-		wake, due := w.core.Wake()
-		var err error
+		wake, due := w.scheduler.Wake()
+		wake = max(w.now, wake)
 		idle++
+		var err error
 		switch {
-		case due && (!ok || wake <= at) && (!more || wake <= request.At):
-			w.now = max(w.now, wake)
-			err = w.stepScheduler("", nil)
+		case due && (!ok || wake < at) && (!more || wake < request.At):
+			if w.isOver(wake) {
+				return nil
+			}
+			w.now = wake
+			err = w.tell("", nil)
 		case more && (!ok || request.At <= at):
+			if w.isOver(request.At) {
+				return nil
+			}
 			w.now = max(w.now, request.At)
 			err = w.submitRequest(request)
 			request, more = next()
 		case ok:
-			w.now, idle = at, 0
+			if w.isOver(at) {
+				return nil
+			}
+			idle = 0
 			err = w.fireEvent()
+		case w.isOver(nextTick):
+			return nil
 		case idle > mostIdle:
-			return fmt.Errorf("%d requests will never be answered: no executor has anything to do", len(w.index))
+			return fmt.Errorf("%d requests will never be answered: no executor has anything to do", w.open)
 		default:
 			w.now = nextTick
 		}
@@ -145,115 +210,89 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		}
 		if w.now >= nextTick {
 			nextTick = w.now + tick
-			if err := w.stepScheduler("", &wire.Tick{}); err != nil {
+			if err := w.tell("", &wire.Tick{}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// isOver says whether the simulation has ended when it is at.
+func (w *world) isOver(at time.Duration) bool { return w.until > 0 && at >= w.until }
 
 func (w *world) submitRequest(q Request) error {
 	id := engine.JobID(len(w.records) + 1)
-	w.index[id] = len(w.records)
-	w.records = append(w.records, Record{Model: q.Model, Stream: q.Stream, At: q.At, Tokens: len(q.Tokens)})
+	w.records = append(w.records, Record{Model: q.Model, Stream: q.Stream, Gradient: q.Gradient, At: w.now, Tokens: len(q.Tokens)})
+	w.jobs = append(w.jobs, job{open: true, then: q.Then})
+	w.open++
 	j := engine.Job{
 		ID: id, Model: cmp.Or(q.Model, modelName), User: q.User, Deadline: q.Deadline, Stream: q.Stream, Promised: q.Promised,
-		Work: &engine.Tokens{IDs: q.Tokens, Max: 1},
+		Priority: q.Priority,
 	}
-	if q.Frames > 0 {
+	switch {
+	case q.Gradient:
+		inputs := []string{"frames"}
+		j.Work = &engine.Tensors{Inputs: []engine.Ref{{Name: inputs[0]}}, Frames: q.Frames, Grad: &engine.Grad{Inputs: inputs}}
+	case q.Frames > 0:
 		j.Work = &engine.Tensors{Frames: q.Frames}
+	default:
+		j.Work = &engine.Tokens{IDs: q.Tokens, Max: 1}
 	}
-	return w.stepScheduler(frontend, &wire.Submit{Job: j})
+	return w.tell(frontend, &wire.Submit{Job: j})
 }
 
-// nextEvent drops cancelled events and returns when the first other one is due.
-func (w *world) nextEvent() (time.Duration, bool) {
-	for len(w.events) > 0 {
-		if w.events[0].msg != nil {
-			return w.events[0].at, true
-		}
-		heap.Pop(&w.events)
+// tell gives the scheduler a message, and delivers what it sends: what that makes its clients send comes after it.
+func (w *world) tell(from scheduler.PeerID, msg wire.Message) error {
+	w.inbox = append(w.inbox, message{from, msg})
+	if len(w.inbox) > 1 {
+		return nil // an outer call goes on with it
 	}
-	return 0, false
-}
-
-func (w *world) fireEvent() error {
-	e := heap.Pop(&w.events).(*event)
-	switch m := e.msg.(type) {
-	case *wire.Done:
-		e.from.ended(w, m)
-	case *wire.Loaded:
-		e.from.loading = false
-	}
-	return w.stepScheduler(scheduler.PeerID(e.from.Name), e.msg)
-}
-
-// stepScheduler lets the scheduler handle one message and delivers what it sends.
-func (w *world) stepScheduler(from scheduler.PeerID, msg wire.Message) error {
-	for _, e := range w.core.Step(w.now, from, msg) {
-		if d := w.devices[e.To]; d != nil {
-			if err := d.receiveMessage(w, e.Msg); err != nil {
+	for i := 0; i < len(w.inbox); i++ {
+		for _, e := range w.scheduler.Step(w.now, w.inbox[i].from, w.inbox[i].msg) {
+			if err := w.deliver(e); err != nil {
 				return err
 			}
-			continue
 		}
-		switch m := e.Msg.(type) {
-		case *wire.Result:
-			w.recordAnswer(m)
-		case *wire.Welcome:
-			w.stats, w.models = m.Pool, m.Stats
-		}
+	}
+	w.inbox = w.inbox[:0]
+	return nil
+}
+
+func (w *world) deliver(e scheduler.Envelope) error {
+	if d := w.devices[e.To]; d != nil {
+		return d.receiveMessage(e.Msg)
+	}
+	switch m := e.Msg.(type) {
+	case *wire.Result:
+		return w.recordAnswer(m)
+	case *wire.Welcome:
+		w.stats, w.models = m.Pool, m.Stats
 	}
 	return nil
 }
 
-func (w *world) recordAnswer(m *wire.Result) {
-	i, ok := w.index[m.Job]
-	if !ok || (m.Finish == engine.FinishNone && m.Err == nil) {
-		return
+func (w *world) recordAnswer(m *wire.Result) error {
+	i := int(m.Job) - 1
+	if !w.jobs[i].open || (m.Finish == engine.FinishNone && m.Err == nil) {
+		return nil
 	}
 	r := &w.records[i]
-	r.Done = max(w.now, w.later[m.Job])
+	r.Done = max(w.now, w.jobs[i].earliest)
 	if out, ok := m.Output.(*engine.TokenOutput); ok {
 		r.Cached = out.Cached
 	}
 	if m.Err != nil {
 		r.Code = m.Err.Code
 	}
-	delete(w.index, m.Job)
-	delete(w.later, m.Job)
-}
-
-// delayAnswer says that a job's answer comes out of its pipeline no earlier than at.
-func (w *world) delayAnswer(job engine.JobID, at time.Duration) { w.later[job] = at }
-
-// event is an answer of an executor at a time to come; a nil msg marks a cancelled one.
-type event struct {
-	at    time.Duration
-	order uint64 // breaks ties
-	from  *device
-	msg   wire.Message
-}
-
-func (w *world) scheduleAfter(d time.Duration, from *device, msg wire.Message) *event {
-	w.order++
-	e := &event{at: w.now + d, order: w.order, from: from, msg: msg}
-	heap.Push(&w.events, e)
-	return e
-}
-
-// events is a heap by time.
-type events []*event
-
-func (h events) Len() int { return len(h) }
-func (h events) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
-}
-func (h events) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *events) Push(x any)   { *h = append(*h, x.(*event)) }
-func (h *events) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+	then := w.jobs[i].then
+	w.jobs[i] = job{}
+	w.open--
+	if then == nil {
+		return nil
+	}
+	if q, ok := then(*r); ok {
+		return w.submitRequest(q)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package cameras
+package presets
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 )
 
 // h200 is eight cameras at 30 frames a second, and a gradient a second for each, beside prompts of an 8B model.
-func h200(prompt, chunk int, frame time.Duration) Setting {
-	return Setting{Cameras: 8, Rate: 30, Frame: frame, Gradient: 8, Prompt: prompt, Chunk: chunk, Seconds: 20, Seed: 1}
+func h200(prompt, chunk int, frame time.Duration) Cameras {
+	return Cameras{Streams: 8, Rate: 30, Frame: frame, Gradient: 8, Prompt: prompt, Chunk: chunk, Seconds: 20, Seed: 1}
 }
 
 // TestGradients: a gradient that is promised its deadline behind frames is in time beside prompts that take longer than that, and no frame is late for it. One
@@ -15,19 +15,19 @@ func h200(prompt, chunk int, frame time.Duration) Setting {
 func TestGradients(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		set   func(s *Setting)
+		set   func(s *Cameras)
 		least float64 // part of gradients that are in time
 		most  float64
 	}{
-		{"promised", func(*Setting) {}, 0.99, 1},
-		{"plain", func(s *Setting) { s.Plain = true }, 0, 0.5},
-		{"frames of 20 ms", func(s *Setting) { s.Rate, s.Frame, s.Cameras, s.Gradient = 20, 20*time.Millisecond, 1, 1 }, 0, 0.9},
+		{"promised", func(*Cameras) {}, 0.99, 1},
+		{"plain", func(s *Cameras) { s.Plain = true }, 0, 0.5},
+		{"frames of 20 ms", func(s *Cameras) { s.Rate, s.Frame, s.Streams, s.Gradient = 20, 20*time.Millisecond, 1, 1 }, 0, 0.9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := h200(131072, 4096, 1400*time.Microsecond)
 			s.Seconds = 40
 			tt.set(&s)
-			o, err := Run(s)
+			o, err := s.Run()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestPromisesAreKept(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := h200(tt.prompt, tt.chunk, tt.frame)
-			o, err := Run(s)
+			o, err := s.Run()
 			if err != nil {
 				t.Fatal(err)
 			}
