@@ -2,10 +2,10 @@ package bench
 
 import (
 	"github.com/prefillonly/prefillonly/bench/figures"
-	"github.com/prefillonly/prefillonly/scheduler/sim/swaps"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
-// compareModelSwaps compares the order of scheduler/residency with those of other servers: Poisson requests for three models of half a
+// compareModelSwaps compares the real scheduler with the orders of other servers: Poisson requests for three models of half a
 // billion parameters, where two fit. On a CPU a load of 1 GB takes 0.5 s of the device's own time and a request of 200
 // tokens 0.15 s; the same times beside a channel of its own show what that changes.
 func (x *Experiments) compareModelSwaps() error {
@@ -26,16 +26,16 @@ func (x *Experiments) compareModelSwaps() error {
 func (x *Experiments) swapsAt(table *figures.Table, ownTime bool, load, busy float64) error {
 	const service, requests = 0.15, 4000
 	takes := map[bool]string{true: "device", false: "channel"}[ownTime]
-	s := swaps.Setting{
+	s := presets.Swaps{
 		Shares: []float64{0.6, 0.3, 0.1}, Room: 2, Load: load, Service: service, Rate: busy / service, OwnTime: ownTime,
 		Requests: requests,
 	}
-	for _, name := range append([]string{"residency"}, swaps.Others()...) {
+	for _, name := range append([]string{presets.Scheduler}, presets.Servers()...) {
 		x.printNextRun("%s, loads of %v s take the %s, %v busy", name, load, takes, busy)
-		var all swaps.Outcome
+		var all presets.SwapsOutcome
 		for i := range x.Repeats {
 			s.Seed = x.Seed + uint64(i)
-			o, err := swapsBy(s, name)
+			o, err := s.Run(name)
 			if err != nil {
 				return err
 			}
@@ -45,11 +45,4 @@ func (x *Experiments) swapsAt(table *figures.Table, ownTime bool, load, busy flo
 		table.Add(takes, load, busy, name, float64(all.Loads)/float64(x.Repeats), all.Mean(), all.Percentile(99), all.Percentile(100))
 	}
 	return nil
-}
-
-func swapsBy(s swaps.Setting, order string) (*swaps.Outcome, error) {
-	if order == "residency" {
-		return swaps.Residency(s)
-	}
-	return swaps.Other(s, order), nil
 }

@@ -1,38 +1,44 @@
-package swaps
+package presets
 
 import (
 	"fmt"
 	"math"
 	"reflect"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
 
-// setting is three models of which two fit, on a CPU, at a load that leaves a third of its time.
-func setting(seed uint64) Setting {
-	return Setting{Shares: []float64{.6, .3, .1}, Room: 2, Load: .5, Service: .15, Rate: .65 / .15, OwnTime: true, Requests: 2000, Seed: seed}
+// threeModels is three models of which two fit, on a CPU, at a load that leaves a third of its time.
+func threeModels(seed uint64) Swaps {
+	return Swaps{Shares: []float64{.6, .3, .1}, Room: 2, Load: .5, Service: .15, Rate: .65 / .15, OwnTime: true, Requests: 2000, Seed: seed}
+}
+
+func swapped(t *testing.T, s Swaps, server string) *SwapsOutcome {
+	t.Helper()
+	o, err := s.Run(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 // TestAgainstOthers holds the order to its margins over other servers'.
 func TestAgainstOthers(t *testing.T) {
-	var ours Outcome
-	others := map[string]*Outcome{}
+	all := map[string]*SwapsOutcome{}
 	for seed := range uint64(3) {
-		o, err := Residency(setting(seed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours.Loads += o.Loads
-		ours.Waits = append(ours.Waits, o.Waits...)
-		for _, name := range Others() {
-			if others[name] == nil {
-				others[name] = &Outcome{}
+		for _, name := range append(Servers(), Scheduler) {
+			if all[name] == nil {
+				all[name] = &SwapsOutcome{}
 			}
-			o := Other(setting(seed), name)
-			others[name].Loads += o.Loads
-			others[name].Waits = append(others[name].Waits, o.Waits...)
+			o := swapped(t, threeModels(seed), name)
+			all[name].Loads += o.Loads
+			all[name].Waits = append(all[name].Waits, o.Waits...)
 		}
 	}
-	for name, o := range others {
+	ours := all[Scheduler]
+	for _, name := range Servers() {
+		o := all[name]
 		fewer := 1.8
 		if name == "llama-swap collated" {
 			fewer = 1 // it lets the others wait for as long as what is there has any
@@ -44,22 +50,19 @@ func TestAgainstOthers(t *testing.T) {
 }
 
 // TestNobodyStarves holds residency.Requests to its word where two models have more than the device can do and a third
-// is hardly asked for: a job of that one is overtaken by what comes within c/aging after it and by nothing later, c being
+// is hardly asked for: a job of that one is overtaken by what comes within c/residency.Aging after it and by nothing later, c being
 // its seconds, its model's load and as much again. So it waits for the work of that time, and of what was there.
 func TestNobodyStarves(t *testing.T) {
 	for _, ownTime := range []bool{false, true} {
-		s := setting(5)
+		s := threeModels(5)
 		s.Shares, s.OwnTime, s.Rate, s.Requests = []float64{.5, .48, .02}, ownTime, 1.2/s.Service, 1500
-		o, err := Residency(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := swapped(t, s, Scheduler)
 		checked, overtaken := 0, 0
 		for i, wait := range o.Waits {
 			if o.Models[i] != 2 {
 				continue
 			}
-			window := (o.Service[i] + 2*s.Load) / aging
+			window := (o.Service[i] + 2*s.Load) / residency.Aging
 			if o.Arrived[i]+2*window > o.Arrived[len(o.Arrived)-1] {
 				break // it may be served because nothing comes any more
 			}
@@ -85,15 +88,11 @@ func TestNobodyStarves(t *testing.T) {
 
 // TestAllAreAnswered: in every order every request is, in no less time than it takes.
 func TestAllAreAnswered(t *testing.T) {
-	s := setting(1)
+	s := threeModels(1)
 	s.Requests = 500
-	outcomes := map[string]*Outcome{}
-	var err error
-	if outcomes["residency"], err = Residency(s); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range Others() {
-		outcomes[name] = Other(s, name)
+	outcomes := map[string]*SwapsOutcome{}
+	for _, name := range append(Servers(), Scheduler) {
+		outcomes[name] = swapped(t, s, name)
 	}
 	for name, o := range outcomes {
 		for i, wait := range o.Waits {
@@ -105,8 +104,7 @@ func TestAllAreAnswered(t *testing.T) {
 			t.Errorf("%s: %d loads of %d models", name, o.Loads, len(s.Shares))
 		}
 	}
-	again, _ := Residency(s)
-	if !reflect.DeepEqual(outcomes["residency"], again) {
+	if again := swapped(t, s, Scheduler); !reflect.DeepEqual(outcomes[Scheduler], again) {
 		t.Error("the same seed gives another outcome")
 	}
 }
@@ -114,8 +112,8 @@ func TestAllAreAnswered(t *testing.T) {
 // TestFirstComeFirstServed holds the plainest order to arithmetic by hand.
 func TestFirstComeFirstServed(t *testing.T) {
 	w := []float64{}
-	s := Setting{Shares: []float64{.5, .5}, Room: 1, Load: 1, Service: .3, Rate: 1e6, Requests: 50, Seed: 1}
-	o := Other(s, "fcfs+lru")
+	s := Swaps{Shares: []float64{.5, .5}, Room: 1, Load: 1, Service: .3, Rate: 1e6, Requests: 50, Seed: 1}
+	o := swapped(t, s, "fcfs+lru")
 	at, last, loads := 0.0, -1, 0
 	for i := range o.Waits {
 		if o.Models[i] != last {
