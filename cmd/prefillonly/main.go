@@ -12,7 +12,6 @@ import (
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/collectenv"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
-	"github.com/prefillonly/prefillonly/cmd/prefillonly/top"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/version"
@@ -57,7 +56,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),
-		top.New(),
+		newTopCommand(),
 		collectenv.New(),
 		newVersionCommand(),
 		newManCommand(),

@@ -1,5 +1,5 @@
-// Package board is the page that shows what a server does: files for browsers, embedded, and the figures on it, made of readings of
-// what a frontend knows.
+// Package board is what shows an operator how a server does: figures made of readings of what a frontend knows, as a page, with its
+// files for browsers, and as text for terminals.
 package board
 
 import (
@@ -36,7 +36,7 @@ type Board struct {
 // window is over how many seconds rates and latencies are told, as far back as there are readings.
 const window = 10
 
-// Figures are those of the page.
+// Figures are those of the page and of the text.
 type Figures struct {
 	Version   string
 	Trouble   string

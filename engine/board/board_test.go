@@ -103,3 +103,24 @@ func TestPage(t *testing.T) {
 		t.Error("the page has what is not escaped")
 	}
 }
+
+// TestText: the same figures as text, each table's columns below one another.
+func TestText(t *testing.T) {
+	var b Board
+	b.Step(reading(0, 1, 0))
+	r := reading(10, 1, 100)
+	r.Trouble = "the scheduler is silent"
+	f := b.Step(r)
+	var text strings.Builder
+	if err := f.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"old: the scheduler is silent", "waiting 5  ", "P99 19.8 ms", "b<     ready   1 ", "–  no room", "2.0 GB", "cpu avx2", "40 ms", "5               0 ms paused", "the last 10 s"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	if strings.Contains(text.String(), "\t") {
+		t.Error("the text has tabs")
+	}
+}

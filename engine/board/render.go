@@ -7,14 +7,21 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"text/tabwriter"
+	texttemplate "text/template"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-//go:embed index.html now.html
+//go:embed index.html now.html now.txt
 var templates embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
+var (
+	pages = template.Must(template.New("").Funcs(formats).ParseFS(templates, "*.html"))
+	texts = texttemplate.Must(texttemplate.New("").Funcs(formats).ParseFS(templates, "*.txt"))
+)
+
+var formats = template.FuncMap{
 	"json": func(points []*float64) (string, error) {
 		text, err := json.Marshal(points)
 		return string(text), err
@@ -25,7 +32,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"bytes":   formatBytes,
 	"reading": readingOf,
 	"place":   func(p wire.PassPlace) string { return places[p] },
-}).ParseFS(templates, "*.html"))
+}
 
 var places = [...]string{
 	wire.PassRuns: "", wire.PassNested: "inside the one above", wire.PassPaused: "paused", wire.PassPreparing: "waits for its plan", wire.PassLowest: "when idle",
@@ -36,6 +43,15 @@ func (f *Figures) Page(w io.Writer) error { return pages.ExecuteTemplate(w, "ind
 
 // Now writes the part of the page that changes.
 func (f *Figures) Now(w io.Writer) error { return pages.ExecuteTemplate(w, "now", f) }
+
+// Text writes the figures for a terminal, columns lined up by spaces.
+func (f *Figures) Text(w io.Writer) error {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := texts.ExecuteTemplate(columns, "now.txt", f); err != nil {
+		return err
+	}
+	return columns.Flush()
+}
 
 func formatReal(x float64) string {
 	if x >= 100 || x == 0 {

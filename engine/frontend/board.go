@@ -25,10 +25,10 @@ type boardReader struct {
 	last  atomic.Pointer[boardViews]
 }
 
-// boardViews are the whole page and the part of it that changes, of a time.
+// boardViews are the whole page, the part of it that changes and the text for terminals, of a time.
 type boardViews struct {
-	page, now []byte
-	read      time.Time
+	page, now, text []byte
+	read            time.Time
 }
 
 // recentViews are at most boardPace old; older while they are being read anew.
@@ -52,25 +52,28 @@ func (b *boardReader) readAnew() *boardViews {
 	views := &boardViews{read: time.Now()}
 	figures := b.board.Step(b.read())
 	figures.Version = b.version
-	var page, now bytes.Buffer
-	if err := errors.Join(figures.Page(&page), figures.Now(&now)); err != nil {
+	var page, now, text bytes.Buffer
+	if err := errors.Join(figures.Page(&page), figures.Now(&now), figures.Text(&text)); err != nil {
 		panic(err) // templates of this program with figures of their types
 	}
-	views.page, views.now = page.Bytes(), now.Bytes()
+	views.page, views.now, views.text = page.Bytes(), now.Bytes(), text.Bytes()
 	return views
 }
 
-// answerPage answers with the page of the server, answerNow with the part of it that changes.
+// answerPage answers with the page of the server, answerNow with the part of it that changes, answerText with the same as text.
 func (b *boardReader) answerPage(x *exchange.Exchange, _ *http.Request) {
-	writePage(x, b.recentViews().page)
+	writePage(x, "text/html; charset=utf-8", b.recentViews().page)
 }
 func (b *boardReader) answerNow(x *exchange.Exchange, _ *http.Request) {
-	writePage(x, b.recentViews().now)
+	writePage(x, "text/html; charset=utf-8", b.recentViews().now)
+}
+func (b *boardReader) answerText(x *exchange.Exchange, _ *http.Request) {
+	writePage(x, "text/plain; charset=utf-8", b.recentViews().text)
 }
 
-func writePage(x *exchange.Exchange, page []byte) {
+func writePage(x *exchange.Exchange, contentType string, page []byte) {
 	setPageHeaders(x.Header())
 	x.Header().Set("Cache-Control", "no-store")
-	x.Header().Set("Content-Type", "text/html; charset=utf-8")
+	x.Header().Set("Content-Type", contentType)
 	_, _ = x.Write(page)
 }

@@ -37,6 +37,7 @@ func TestKeysOfBrowsers(t *testing.T) {
 		{"GET", "/video/page.js", "", "same-origin", 401}, {"GET", "/video/page.js", "one", "same-origin", 200},
 		{"GET", "/v1/models", "one", "same-origin", 200}, {"GET", "/metrics", "one", "none", 401}, {"POST", "/v1/chat/completions", "one", "same-origin", 401},
 		{"GET", "/", "", "none", 401}, {"GET", "/", "one", "none", 302}, {"GET", "/ui", "", "none", 401}, {"GET", "/ui", "one", "none", 200}, {"GET", "/ui/now", "", "same-origin", 401},
+		{"GET", "/ui/now.txt", "", "none", 401}, {"GET", "/ui/now.txt", "one", "none", 200},
 		{"POST", "/v1/completions", "", "same-origin", 401}, {"POST", "/v1/completions", "one", "same-origin", 400}, {"POST", "/v1/completions", "one", "cross-site", 403},
 		{"POST", "/v1/video/nothing", "one", "same-origin", 404}, {"POST", "/v1/video/nothing", "one", "cross-site", 403}, {"DELETE", "/v1/video/nothing", "one", "same-site", 403},
 	} {

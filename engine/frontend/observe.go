@@ -42,7 +42,7 @@ func recordFields(of *request.Record) (list []zap.Field) {
 }
 
 // probes are asked many times a minute by whatever watches the server, itself and open pages included.
-var probes = map[string]bool{"/ui/now": true, "/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
+var probes = map[string]bool{"/ui/now": true, "/ui/now.txt": true, "/health": true, "/ready": true, "/ping": true, "/v2/health/live": true, "/v2/health/ready": true}
 
 // logAccess writes the one line of a request; never text of a prompt or an answer.
 func (f *Frontend) logAccess(x *exchange.Exchange, r *http.Request) {

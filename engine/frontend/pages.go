@@ -29,6 +29,7 @@ func pageRoutes(read func() board.Reading, version string) []route {
 		getRoute("/", goHome, home),
 		getRoute("/ui", b.answerPage, html("The page of the server")),
 		getRoute("/ui/now", b.answerNow, html("The part of it that changes")),
+		getRoute("/ui/now.txt", b.answerText, describeOperation("Its figures as text, for terminals", ofAny, textsOf("text/plain"))),
 		getRoute("/ui/{file}", boardFile, describeOperation("A file of that page", ofModels, file())),
 		getRoute("/video", videoPage, html("The page of video streams")),
 		getRoute("/video/{file}", videoPage, describeOperation("A file of that page", ofModels, file())),

@@ -227,8 +227,6 @@ var arrows = map[string][]string{
 	"internal/version":             {},
 	"internal/vitals":              {"engine/wire", "internal/nvml"},
 
-	"internal/gauges": {},
-
 	// subcommands
 	"cmd/prefillonly/bench": {
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
@@ -240,7 +238,6 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
 	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/completion", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/scoring", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals", "scheduler", "videoext/detect", "videoext/jobs", "videoext/live"},
 	"cmd/prefillonly/settings":   {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
-	"cmd/prefillonly/top":        {"engine/apikey", "internal/cli", "internal/gauges", "internal/usage"},
 	"cmd/prefillonly/video":      {"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/shaper", "videoext/vision"},
 
 	// the camera's program
@@ -281,14 +278,14 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer/native"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/model", "cmd/prefillonly/roles", "cmd/prefillonly/settings", "cmd/prefillonly/top", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/model", "cmd/prefillonly/roles", "cmd/prefillonly/settings", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/exchange", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/exchange", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
-	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics", "internal/gauges"}, "one package of each process publishes metrics, and one reads them"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/top", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
