@@ -8,7 +8,7 @@ import (
 )
 
 // Hash names a block by everything that decides its keys and values: its own tokens, all tokens
-// before it, and the chain's Keys.
+// before it, and the chain's salt.
 type Hash [sha256.Size]byte
 
 // String is the hash's first eight bytes in hex, for transcripts and errors.
@@ -23,74 +23,62 @@ var RootHash = Hash{
 	0x94, 0x1b, 0x27, 0x6b, 0x95, 0x81, 0xee, 0xf0,
 }
 
-// Keys separate chains of equal tokens whose keys and values differ, or must not be shared.
-type Keys struct {
-	LoRA string // adapter; folded into every block
-	Salt string // secret of a tenant; folded into the first block, and by the chain into all others
-}
-
 // Hasher computes block chains and reuses its buffer; the zero value is ready. It is not safe for
 // concurrent use.
 type Hasher struct{ buf []byte }
 
 // Chain returns the hashes of the full blocks of blockTokens tokens, first block first; a trailing
 // partial block has none. It is vLLM's sha256_cbor: SHA-256 over the canonical CBOR of
-// (parent hash, token ids, extra keys), so that routers which know vLLM know these blocks too.
-func (h *Hasher) Chain(tokens []engine.TokenID, blockTokens int, keys Keys) []Hash {
+// (parent hash, token ids, extra keys), so that routers which know vLLM know these blocks too. salt, a secret of
+// a tenant, is the first block's extra key and by the chain part of all others: chains of other salts have nothing in common.
+func (h *Hasher) Chain(tokens []engine.TokenID, blockTokens int, salt string) []Hash {
 	if blockTokens <= 0 || len(tokens) < blockTokens {
 		return nil
 	}
-	return h.Extend(make([]Hash, 0, len(tokens)/blockTokens), tokens, blockTokens, keys)
+	return h.Extend(make([]Hash, 0, len(tokens)/blockTokens), tokens, blockTokens, salt)
 }
 
 // Extend appends to the chain of leading tokens the hashes of the full blocks that follow them.
-func (h *Hasher) Extend(chain []Hash, tokens []engine.TokenID, blockTokens int, keys Keys) []Hash {
+func (h *Hasher) Extend(chain []Hash, tokens []engine.TokenID, blockTokens int, salt string) []Hash {
 	for i := len(chain); i < len(tokens)/blockTokens; i++ {
 		parent := RootHash
 		if i > 0 {
 			parent = chain[i-1]
 		}
-		chain = append(chain, h.hashBlock(parent, tokens[i*blockTokens:(i+1)*blockTokens], extraKeys(keys, i)))
+		chain = append(chain, h.hashBlock(parent, tokens[i*blockTokens:(i+1)*blockTokens], blockSalt(salt, i)))
 	}
 	return chain
 }
 
-// Root names the beginning of chains with these keys: what comes before their first blocks, for Sequence.
-func (h *Hasher) Root(keys Keys) Hash {
-	if keys == (Keys{}) {
+// Root names the beginning of chains with this salt: what comes before their first blocks, for Sequence.
+func (h *Hasher) Root(salt string) Hash {
+	if salt == "" {
 		return RootHash
 	}
-	return h.hashBlock(RootHash, nil, extraKeys(keys, 0))
+	return h.hashBlock(RootHash, nil, salt)
 }
 
-// extraKeys lists the keys folded into block i, in vLLM's order.
-func extraKeys(keys Keys, i int) []string {
-	var extra []string
-	if keys.LoRA != "" {
-		extra = append(extra, keys.LoRA)
+// blockSalt is what is folded into block i.
+func blockSalt(salt string, i int) string {
+	if i > 0 {
+		return ""
 	}
-	if keys.Salt != "" && i == 0 {
-		extra = append(extra, keys.Salt)
-	}
-	return extra
+	return salt
 }
 
-// hashBlock hashes the canonical CBOR of (parent, tokens, extra keys or null). It is written out here, as
+// hashBlock hashes the canonical CBOR of (parent, tokens, the salt as a list or null). It is written out here, as
 // a CBOR library's reflection takes three times as long as the hash itself.
-func (h *Hasher) hashBlock(parent Hash, tokens []engine.TokenID, extra []string) Hash {
+func (h *Hasher) hashBlock(parent Hash, tokens []engine.TokenID, salt string) Hash {
 	b := appendHead(h.buf[:0], cborArray, 3)
 	b = append(appendHead(b, cborBytes, len(parent)), parent[:]...)
 	b = appendHead(b, cborArray, len(tokens))
 	for _, id := range tokens {
 		b = appendHead(b, cborUnsigned, int(id))
 	}
-	if extra == nil {
+	if salt == "" {
 		b = append(b, cborNull)
 	} else {
-		b = appendHead(b, cborArray, len(extra))
-		for _, s := range extra {
-			b = append(appendHead(b, cborText, len(s)), s...)
-		}
+		b = append(appendHead(appendHead(b, cborArray, 1), cborText, len(salt)), salt...)
 	}
 	h.buf = b
 	return sha256.Sum256(b)

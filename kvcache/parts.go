@@ -18,7 +18,7 @@ type Part struct {
 // Sequence is the tokens behind a chain, by which blocks are compared that are not equal as a whole.
 type Sequence struct {
 	Tokens []engine.TokenID // the prompt; nil: parts of blocks are neither read nor kept
-	Root   Hash             // of the chain's Keys; see Hasher.Root
+	Root   Hash             // of the chain's salt; see Hasher.Root
 	Most   int              // at most this many leading tokens are read from the cache
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // writer drives an index with sequences of few different tokens beside an oracle that knows what each
-// page holds: all tokens up to the page's last one, and their keys.
+// page holds: all tokens up to the page's last one, and their salt.
 type writer struct {
 	t      *testing.T
 	x      *Index
@@ -20,7 +20,7 @@ type writer struct {
 }
 
 type written struct {
-	keys   Keys
+	salt   string
 	prefix []engine.TokenID
 }
 
@@ -41,7 +41,7 @@ func newWriter(t *testing.T, seed uint64) *writer {
 }
 
 func (w *writer) sequence() written {
-	s := written{Keys{Salt: []string{"", "a"}[w.rng.IntN(2)]}, make([]engine.TokenID, 1+w.rng.IntN(18))}
+	s := written{[]string{"", "a"}[w.rng.IntN(2)], make([]engine.TokenID, 1+w.rng.IntN(18))}
 	for i := range s.prefix {
 		s.prefix[i] = engine.TokenID(w.rng.IntN(2))
 	}
@@ -58,7 +58,7 @@ func (w *writer) step() {
 	if w.rng.IntN(2) == 0 {
 		for b, p := range l.Pages {
 			if b >= l.Reused {
-				w.wrote[p] = written{l.keys, l.prefix[:min((b+1)*4, len(l.prefix))]}
+				w.wrote[p] = written{l.salt, l.prefix[:min((b+1)*4, len(l.prefix))]}
 			}
 		}
 		w.x.Commit(l.Lease)
@@ -69,10 +69,10 @@ func (w *writer) step() {
 }
 
 func (w *writer) acquire(s written) {
-	chain := w.hasher.Chain(s.prefix, 4, s.keys)
+	chain := w.hasher.Chain(s.prefix, 4, s.salt)
 	r := Request{
 		Chain: chain, Reuse: (len(s.prefix) - 1) / 4, Load: w.rng.IntN(2) == 0, Fill: len(chain),
-		Sequence: Sequence{Tokens: s.prefix, Root: w.hasher.Root(s.keys), Most: len(s.prefix) - 1},
+		Sequence: Sequence{Tokens: s.prefix, Root: w.hasher.Root(s.salt), Most: len(s.prefix) - 1},
 	}
 	if w.rng.IntN(4) == 0 {
 		r.Pages = (len(s.prefix) + 3 + w.rng.IntN(5)) / 4
@@ -90,7 +90,7 @@ func (w *writer) acquire(s written) {
 		return
 	}
 	holds, want := w.wrote[l.Part.Page], s.prefix[:4*l.Reused+l.Part.Tokens]
-	if len(want) >= len(s.prefix) || holds.keys != s.keys || len(holds.prefix) < len(want) || !slices.Equal(holds.prefix[:len(want)], want) {
+	if len(want) >= len(s.prefix) || holds.salt != s.salt || len(holds.prefix) < len(want) || !slices.Equal(holds.prefix[:len(want)], want) {
 		w.t.Fatalf("the part of %v is to be %v of page %d, which holds %v", s, want, l.Part.Page, holds)
 	}
 	if l.Part.Tokens != best {
@@ -102,7 +102,7 @@ func (w *writer) acquire(s written) {
 func (w *writer) nearest(s written, blocks int) (best int) {
 	for i := range w.x.pages {
 		holds := w.wrote[Page(i)]
-		if w.x.pages[i].state != pageResident || holds.keys != s.keys || (len(holds.prefix)-1)/4 != blocks {
+		if w.x.pages[i].state != pageResident || holds.salt != s.salt || (len(holds.prefix)-1)/4 != blocks {
 			continue
 		}
 		if n := commonTokens(holds.prefix, s.prefix[:len(s.prefix)-1]); n > 4*blocks {
@@ -138,12 +138,12 @@ func prompt(from, to int) (ids []engine.TokenID) {
 	return ids
 }
 
-func lease(t *testing.T, x *Index, h *Hasher, keys Keys, tokens []engine.TokenID) *Lease {
+func lease(t *testing.T, x *Index, h *Hasher, salt string, tokens []engine.TokenID) *Lease {
 	t.Helper()
-	chain := h.Chain(tokens, 64, keys)
+	chain := h.Chain(tokens, 64, salt)
 	l, _ := x.Acquire(Request{
 		Chain: chain, Reuse: (len(tokens) - 1) / 64, Fill: len(chain),
-		Sequence: Sequence{Tokens: tokens, Root: h.Root(keys), Most: len(tokens) - 1},
+		Sequence: Sequence{Tokens: tokens, Root: h.Root(salt), Most: len(tokens) - 1},
 	})
 	x.Commit(l)
 	x.Release(l)
@@ -158,23 +158,22 @@ func TestPartialBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	var h Hasher
-	lease(t, x, &h, Keys{}, prompt(0, 400))
+	lease(t, x, &h, "", prompt(0, 400))
 	for i, c := range []struct {
-		keys   Keys
+		salt   string
 		tokens []engine.TokenID
 		cached int
 	}{
-		{Keys{}, append(prompt(0, 400), 7, 7, 7), 400},
-		{Keys{}, append(prompt(0, 400), 8, 8, 8), 400},
-		{Keys{}, prompt(0, 400), 399},
-		{Keys{}, prompt(0, 384), 383},
-		{Keys{}, append(prompt(0, 30), 9, 9), 30},
-		{Keys{Salt: "another"}, prompt(0, 400), 0},
-		{Keys{Salt: "another"}, prompt(0, 30), 29},
-		{Keys{LoRA: "one"}, prompt(0, 400), 0},
+		{"", append(prompt(0, 400), 7, 7, 7), 400},
+		{"", append(prompt(0, 400), 8, 8, 8), 400},
+		{"", prompt(0, 400), 399},
+		{"", prompt(0, 384), 383},
+		{"", append(prompt(0, 30), 9, 9), 30},
+		{"another", prompt(0, 400), 0},
+		{"another", prompt(0, 30), 29},
 	} {
 		before := x.Used()
-		l := lease(t, x, &h, c.keys, c.tokens)
+		l := lease(t, x, &h, c.salt, c.tokens)
 		if got := 64*l.Cached() + l.Part.Tokens; got != c.cached {
 			t.Errorf("case %d: %d of %d tokens are read, want %d", i, got, len(c.tokens), c.cached)
 		}
@@ -191,8 +190,8 @@ func TestLoadsGoBeforeAPart(t *testing.T) {
 	tokens := []engine.TokenID{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}
 	other := append(slices.Clone(tokens[:8]), 3, 3, 3, 4)
 	run := func(tokens []engine.TokenID, reuse int) *Lease {
-		chain := hasher.Chain(tokens, 4, Keys{})
-		l, _ := x.Acquire(Request{Chain: chain, Reuse: reuse, Fill: len(chain), Load: true, Sequence: Sequence{Tokens: tokens, Root: hasher.Root(Keys{}), Most: 4 * reuse}})
+		chain := hasher.Chain(tokens, 4, "")
+		l, _ := x.Acquire(Request{Chain: chain, Reuse: reuse, Fill: len(chain), Load: true, Sequence: Sequence{Tokens: tokens, Root: hasher.Root(""), Most: 4 * reuse}})
 		x.Commit(l)
 		x.Release(l)
 		return l

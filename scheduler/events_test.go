@@ -83,7 +83,7 @@ func (r *router) stored(rank int, fields []any) {
 		all = append(all, engine.TokenID(integer(id)))
 	}
 	hashes, size := hashesOf(fields[1]), integer(fields[4])
-	chain := shortHashes(r.hasher.Chain(all, size, kvcache.Keys{Salt: before.salt}))
+	chain := shortHashes(r.hasher.Chain(all, size, before.salt))
 	if first := len(before.tokens) / size; !slices.Equal(chain[first:], hashes) {
 		r.t.Fatalf("blocks %v, their tokens make %v", hashes, chain[first:])
 	}
@@ -156,7 +156,7 @@ func TestEventsRebuildTheIndexes(t *testing.T) {
 		var prompts [][]kvcache.Hash
 		h.follow = func(m wire.Message) {
 			if s, ok := m.(*wire.Submit); ok {
-				prompts = append(prompts, r.hasher.Chain(s.Work.(*engine.Tokens).IDs, h.info.BlockTokens, kvcache.Keys{Salt: s.Salt}))
+				prompts = append(prompts, r.hasher.Chain(s.Work.(*engine.Tokens).IDs, h.info.BlockTokens, s.Salt))
 			}
 			for _, e := range h.core.CacheEvents() {
 				r.take(events.Encode(0, []events.Event{e}))
@@ -213,7 +213,7 @@ func TestNoEventsUnlessAskedFor(t *testing.T) {
 	w := basic(t, nil)
 	run := runs(w.submit("web", &submission{Job: 1, Tokens: tokens(1, 10), MaxTokens: 1}))[0]
 	w.step("cpu", answer(run, 1))
-	if events := w.core.CacheEvents(); len(events) != 0 || w.core.fleet.Executors[0].Instances[0].Cache.Index.Match(new(kvcache.Hasher).Chain(tokens(1, 8), 4, kvcache.Keys{})) != 2 {
+	if events := w.core.CacheEvents(); len(events) != 0 || w.core.fleet.Executors[0].Instances[0].Cache.Index.Match(new(kvcache.Hasher).Chain(tokens(1, 8), 4, "")) != 2 {
 		t.Errorf("events %+v without a listener, want none for two blocks stored", events)
 	}
 }

@@ -52,19 +52,11 @@ func (r Region) Pixels(width, height int) image.Rectangle {
 
 // Suppress keeps the best detections, in order of score: of those of a class that overlap by more than iou, the better.
 func Suppress(all []Detection, iou float32) []Detection {
-	return suppressNonMaxima(all, func(d Detection) float32 { return d.Score }, func(a, b Detection) bool { return a.Class == b.Class && a.IoU(b.Region) > iou })
-}
-
-// SuppressProposals is Suppress for proposals.
-func SuppressProposals(all []Proposal, iou float32) []Proposal {
-	return suppressNonMaxima(all, func(p Proposal) float32 { return p.Objectness }, func(a, b Proposal) bool { return a.IoU(b.Region) > iou })
-}
-
-func suppressNonMaxima[T any](all []T, score func(T) float32, same func(a, b T) bool) (kept []T) {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(score(b), score(a)) })
+	slices.SortStableFunc(all, func(a, b Detection) int { return cmp.Compare(b.Score, a.Score) })
+	var kept []Detection
 	for _, d := range all {
-		if !slices.ContainsFunc(kept, func(k T) bool { return same(k, d) }) {
+		if !slices.ContainsFunc(kept, func(k Detection) bool { return k.Class == d.Class && k.IoU(d.Region) > iou }) {
 			kept = append(kept, d)
 		}
 	}

@@ -11,16 +11,12 @@ type Reader struct {
 	rules  Rules
 	in     *bufio.Reader
 	number int
-	offset int64 // behind the line read last
 }
 
 // NewReader makes a Reader of a file.
 func NewReader(in io.Reader, rules Rules) *Reader {
 	return &Reader{rules: rules, in: bufio.NewReaderSize(in, 64<<10)}
 }
-
-// Offset is how many bytes are read.
-func (r *Reader) Offset() int64 { return r.offset }
 
 // Next returns the next line that is not blank, or what is wrong with it, a *LineError, after which the next line may be
 // read. At the end it returns io.EOF; other errors are those of the file.
@@ -52,7 +48,6 @@ func (r *Reader) read() (text []byte, long bool, err error) {
 	r.number++
 	for begun := false; ; begun = true {
 		piece, err := r.in.ReadSlice('\n')
-		r.offset += int64(len(piece))
 		if len(text)+len(piece) > r.rules.MaxLine+1 { // the line's end aside
 			text, long = nil, true
 		}

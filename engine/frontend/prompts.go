@@ -7,7 +7,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/api/fields"
-	"github.com/prefillonly/prefillonly/engine/api/openapi"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/completion"
@@ -47,7 +46,6 @@ func (e *promptEndpoints) routes() []route {
 		postRoute("/tokenize", e.tokenize, tokenize),
 		postRoute("/detokenize", e.detokenize, describeOperation("The text of tokens, in vLLM's form", ofRuns, answerOf[completions.Detokenized](), completions.DetokenizeBody)),
 		postRoute("/decode", e.decodeIDs, describeOperation("The texts of tokens, in TEI's form", ofRuns, answerOf[[]string](), pooling.IDsBody)),
-		postRoute("/embed_sparse", e.embedSparse, describeOperation("TEI's error of a model without sparse vectors, as none is served that has them", ofRuns, inJSON(openapi.Schema{}), pooling.TextsBody)),
 		getRoute("/info", e.info, describeOperation("What a model is for, in TEI's form", info, answerOf[teiInfo]()).With("model")),
 		getRoute("/tokenizer_info", e.tokenizerInfo, describeOperation("The configuration of a model's tokenizer, in vLLM's form", info, jsonObject()).With("model")),
 	}

@@ -121,8 +121,6 @@ func TestTEI(t *testing.T) {
 		{"/decode", `{"ids":[[97],[98]],"skip_special_tokens":false}`, 200, `["a","b"]`},
 		{"/decode", `{"ids":[999999]}`, 422, `{"error":"ids has token id 999999; the vocabulary has`},
 		{"/decode", `{"model":"nope","ids":[1]}`, 404, `"error_type":"Validation"`},
-		{"/embed_sparse", `{"inputs":"a"}`, 424, `{"error":"Backend error: Model is not an embedding model with SPLADE pooling","error_type":"Backend"}`},
-		{"/embed_sparse", `{}`, 400, `"error_type":"Empty"`},
 		{"/v2/embed", `{}`, 400, `{"message":"texts is missing; give a list of strings"}`},
 	} {
 		w := do(f, http.MethodPost, c.path, c.body)
@@ -144,7 +142,7 @@ func TestTEI(t *testing.T) {
 		t.Errorf("/info: status %d: %s", w.Code, w.Body)
 	}
 	f, _ = newFrontend(t, Config{Keys: ring(t, "one")}, nil)
-	for _, path := range []string{"/info", "/decode", "/embed_sparse", "/v2/embed", "/v1/embed", "/tokenize"} {
+	for _, path := range []string{"/info", "/decode", "/v2/embed", "/v1/embed", "/tokenize"} {
 		if w := do(f, http.MethodPost, path, `{}`); w.Code != http.StatusUnauthorized {
 			t.Errorf("%s without a key: status %d", path, w.Code)
 		}

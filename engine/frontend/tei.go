@@ -82,17 +82,6 @@ func (e *promptEndpoints) decoded(ctx context.Context, x *exchange.Exchange, req
 	return &texts, nil
 }
 
-// embedSparse answers TEI's /embed_sparse as TEI does for models without that head, as no other is served.
-func (e *promptEndpoints) embedSparse(x *exchange.Exchange, r *http.Request) {
-	_, refused := exchange.Prepare(x, r, pooling.DecodeTokenize, func(request *pooling.TextsRequest) (*struct{}, *exchange.Refusal) {
-		if _, refused := e.models.Find(x, request.Model); refused != nil {
-			return nil, refused
-		}
-		return nil, exchange.WithStatus(http.StatusInternalServerError, api.TypeServer, "unsupported_task", "Backend error: Model is not an embedding model with SPLADE pooling")
-	})
-	x.Refuse(refused)
-}
-
 // info answers TEI's /info, of the model that the query names.
 func (e *promptEndpoints) info(x *exchange.Exchange, r *http.Request) {
 	m, refused := e.models.Find(x, r.URL.Query().Get("model"))

@@ -62,7 +62,6 @@ var unbounded = map[string]string{
 	"/tokenize":               "answers all tokens, and runs nothing",
 	"/detokenize":             "answers the text of all tokens, and runs nothing",
 	"/decode":                 "answers the text of all tokens, and runs nothing",
-	"/embed_sparse":           "is refused of every model",
 	"/v1/models/*":            "has no text",
 	"/v2/models/*":            "takes tensors",
 	"/v2/repository/index":    "has no text",

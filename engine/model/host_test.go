@@ -140,7 +140,7 @@ func indexAndPages(t *testing.T, b kernels.Backend) {
 		if cold[[2]int{stream, n}] == nil {
 			cold[[2]int{stream, n}] = answer(t, m, wire.TokenItem{Tokens: tokens, Ask: ask})
 		}
-		chain := new(kvcache.Hasher).Chain(tokens, blockTokens, kvcache.Keys{})
+		chain := new(kvcache.Hasher).Chain(tokens, blockTokens, "")
 		lease, moves := index.Acquire(kvcache.Request{Chain: chain, Reuse: (n - 1) / blockTokens, Load: true, Fill: len(chain)})
 		var saves, loads []wire.Copy
 		for _, s := range moves.Saves {

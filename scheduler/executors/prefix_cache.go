@@ -38,17 +38,16 @@ func (c *PrefixCache) SetFollowers(queues ...*queue.Queue) { c.queues = queues }
 // it was made with another size before.
 func (c *PrefixCache) ChainPrompt(h *kvcache.Hasher, j *queue.Job, salt string, caching bool) (anew bool) {
 	j.Parts = c.limits.CopiesParts
-	keys := kvcache.Keys{Salt: salt}
 	if j.ChainOf == c.limits.BlockTokens {
 		if j.Root != (kvcache.Hash{}) {
-			j.Chain = h.Extend(j.Chain, j.Prompt, j.ChainOf, keys)
+			j.Chain = h.Extend(j.Chain, j.Prompt, j.ChainOf, salt)
 		}
 		return false
 	}
 	j.ChainOf = c.limits.BlockTokens
 	j.Chain, j.Root = nil, kvcache.Hash{}
 	if caching && c.limits.NumBlocks > 0 {
-		j.Chain, j.Root = h.Chain(j.Prompt, j.ChainOf, keys), h.Root(keys)
+		j.Chain, j.Root = h.Chain(j.Prompt, j.ChainOf, salt), h.Root(salt)
 	}
 	return true
 }

@@ -37,7 +37,7 @@ func TestJoined(t *testing.T) {
 				tokens[i] = uint32(random.IntN(2)) // so that prefixes are shared
 			}
 			model, top := []string{"a", "b"}[random.IntN(2)], random.IntN(4)
-			chain := hasher.Chain(tokens, block, kvcache.Keys{Salt: string(rune('0' + block))})
+			chain := hasher.Chain(tokens, block, string(rune('0'+block)))
 			var r ScoreReader
 			c.FindScores(&r, model, chain, top, true)
 			known := r.Known
@@ -83,7 +83,7 @@ func TestTold(t *testing.T) {
 			for i := range tokens {
 				tokens[i] = uint32(random.IntN(2))
 			}
-			chain, top := hasher.Chain(tokens, 4, kvcache.Keys{}), random.IntN(3)
+			chain, top := hasher.Chain(tokens, 4, ""), random.IntN(3)
 			r := &ScoreReader{}
 			c.FindScores(r, "m", chain, top, true)
 			if random.IntN(2) == 0 {

@@ -69,7 +69,7 @@ func branchingJob(rng *rand.Rand, order int) *Job {
 	}
 	return &Job{
 		Order: uint64(order), Aged: float64(rng.IntN(64)) / 64, Paged: rng.IntN(3) == 0,
-		Sequence: Sequence{Prompt: ids, Chain: new(kvcache.Hasher).Chain(ids, 2, kvcache.Keys{}), ChainOf: 2},
+		Sequence: Sequence{Prompt: ids, Chain: new(kvcache.Hasher).Chain(ids, 2, ""), ChainOf: 2},
 	}
 }
 
@@ -92,7 +92,7 @@ func TestJobsMovedByAPrefix(t *testing.T) {
 				}
 				ids[512], ids[513] = engine.TokenID(own&0xffff), engine.TokenID(own>>16)
 				return &Job{Order: uint64(own), Sequence: Sequence{
-					Prompt: ids, Chain: hasher.Chain(ids, 64, kvcache.Keys{}), ChainOf: 64,
+					Prompt: ids, Chain: hasher.Chain(ids, 64, ""), ChainOf: 64,
 				}}
 			}
 			places := map[*Job]place{}

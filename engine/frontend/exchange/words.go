@@ -31,7 +31,7 @@ var dialects = func() map[string]pooling.Dialect {
 	for _, e := range pooling.Endpoints() {
 		of[e.Path] = e.Errors(nil)
 	}
-	for _, path := range []string{"/info", "/decode", "/embed_sparse"} {
+	for _, path := range []string{"/info", "/decode"} {
 		of[path] = pooling.TEI
 	}
 	return of

@@ -17,7 +17,6 @@ struct pf_matmul {
 	dnnl_primitive_desc_t desc;
 	dnnl_primitive_t primitive;
 	dnnl_memory_t src, weights, dst;
-	const char *implementation;
 };
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -113,8 +112,7 @@ pf_matmul *pf_matmul_new(int m, int n, int k, const uint16_t *w)
 	if (dnnl_engine_create(&p->engine, dnnl_cpu, 0) || dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags) ||
 	    describe(p, m, n, k) || pack(p, n, k, w) || dnnl_primitive_create(&p->primitive, p->desc) ||
 	    new_plain_memory(&p->src, p->engine, m, k, dnnl_ab, DNNL_MEMORY_NONE) ||
-	    new_plain_memory(&p->dst, p->engine, m, n, dnnl_ab, DNNL_MEMORY_NONE) ||
-	    dnnl_primitive_desc_query(p->desc, dnnl_query_impl_info_str, 0, &p->implementation)) {
+	    new_plain_memory(&p->dst, p->engine, m, n, dnnl_ab, DNNL_MEMORY_NONE)) {
 		pf_matmul_free(p);
 		return NULL;
 	}
@@ -138,7 +136,6 @@ int pf_matmul_run(pf_matmul *p, const uint16_t *src, uint16_t *dst)
 	return execute(p, p->primitive, 3, (dnnl_exec_arg_t[]){{DNNL_ARG_SRC, p->src}, {DNNL_ARG_WEIGHTS, p->weights}, {DNNL_ARG_DST, p->dst}});
 }
 
-const char *pf_matmul_implementation(const pf_matmul *p) { return p->implementation; }
 
 void pf_matmul_free(pf_matmul *p)
 {

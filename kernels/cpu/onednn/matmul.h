@@ -10,7 +10,6 @@ typedef struct pf_matmul pf_matmul;
 // pf_matmul_new packs w; NULL when the library refuses.
 pf_matmul *pf_matmul_new(int m, int n, int k, const uint16_t *w);
 int pf_matmul_run(pf_matmul *p, const uint16_t *src, uint16_t *dst);
-const char *pf_matmul_implementation(const pf_matmul *p);
 void pf_matmul_free(pf_matmul *p);
 
 #endif

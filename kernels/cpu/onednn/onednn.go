@@ -43,8 +43,5 @@ func (p *Matmul) Run(dst, src []uint16) error {
 	return nil
 }
 
-// Implementation is the library's name of the kernel that it chose, such as "brg:avx512_core_bf16".
-func (p *Matmul) Implementation() string { return C.GoString(C.pf_matmul_implementation(p.c)) }
-
 // Free gives the packed weights back.
 func (p *Matmul) Free() { C.pf_matmul_free(p.c) }

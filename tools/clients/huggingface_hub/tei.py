@@ -42,8 +42,6 @@ if kind == "embedder":
     similar = client("/similarity").sentence_similarity(texts[0], other_sentences=[texts[0], texts[2]])
     told = about()
     check("info", told["model_type"] == {"embedding": {"pooling": "mean"}} and told["max_client_batch_size"] > 1, told)
-    status, body = refused(lambda: client("/embed_sparse").feature_extraction(texts[0]))
-    check("embed_sparse", status == 424 and body["error_type"] == "Backend" and "SPLADE" in body["error"], body)
     check("similarity", abs(similar[0] - 1) < 1e-6 and similar[1] < similar[0], similar)
 else:
     likeliest = client("/predict").text_classification(texts[0])  # which is the first of the list
