@@ -128,7 +128,7 @@ func Print(w io.Writer, rows []Row, gains []Gain, findings []Findings) error {
 	fmt.Fprintln(out, "pipeline\tway\tsetting\taccuracy\tcost\tlooks\tgradients\tfeedback, bytes an interval")
 	for _, r := range rows {
 		n := float64(r.Intervals)
-		fmt.Fprintf(out, "%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.2f\t%.0f\n", r.Pipeline, r.Way, r.Setting, r.Accuracy, r.Cost, float64(r.Looks)/n, float64(r.Slopes)/n, float64(r.Feedback)/n)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.2f\t%.0f\n", r.Pipeline, r.Way, r.Setting, r.Accuracy, r.Cost, float64(r.Inferences)/n, float64(r.Gradients)/n, float64(r.Feedback)/n)
 	}
 	fmt.Fprintln(out, "\npipeline\toneadapt\tagainst\tresource saved at equal accuracy\taccuracy above at equal resource")
 	for _, g := range gains {

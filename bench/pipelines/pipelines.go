@@ -209,7 +209,7 @@ func Write(w io.Writer, rows []Row) error {
 	t := figures.Table{Header: []string{"pipeline", "way", "setting", "intervals", "accuracy", "cost", "looks", "gradients", "prepared", "feedback"}}
 	for _, r := range rows {
 		each := func(n int) float64 { return float64(n) / float64(r.Intervals) }
-		t.Add(r.Pipeline, r.Way, r.Setting, r.Intervals, r.Accuracy, r.Cost, each(r.Looks), each(r.Slopes), each(r.Prepared), each(r.Feedback))
+		t.Add(r.Pipeline, r.Way, r.Setting, r.Intervals, r.Accuracy, r.Cost, each(r.Inferences), each(r.Gradients), each(r.Prepared), each(r.Feedback))
 	}
 	return t.CSV(w)
 }

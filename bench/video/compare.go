@@ -25,9 +25,9 @@ var Resources = []Resource{
 func (r *Row) inspectedFrames() float64 {
 	looking := r.Server - r.GradientTime
 	if looking <= 0 {
-		return float64(r.Looks)
+		return float64(r.Inferences)
 	}
-	return float64(r.Looks) * float64(r.Server) / float64(looking)
+	return float64(r.Inferences) * float64(r.Server) / float64(looking)
 }
 
 // measure is what results are judged by.

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 // TestCompareFrames: where it is the device's time that is saved, gradients count as the frames that could have been looked at meanwhile.
 func TestCompareFrames(t *testing.T) {
 	row := func(method string, frames int, f1 float64, gradients time.Duration) Row {
-		return Row{Clip: "a", Method: method, Setting: "x=1", Container: 1, F1DDS: f1, F1OneAdapt: f1, Looks: frames, Server: time.Duration(frames)*time.Second + gradients, GradientTime: gradients}
+		return Row{Clip: "a", Method: method, Setting: "x=1", Container: 1, F1DDS: f1, F1OneAdapt: f1, Inferences: frames, Server: time.Duration(frames)*time.Second + gradients, GradientTime: gradients}
 	}
 	var b strings.Builder
 	if err := Compare(&b, []Row{row("reducto", 10, 0.5, 0), row("reducto", 40, 0.7, 0), row("oneadapt", 15, 0.7, 5*time.Second)}, Resources[1], []string{"reducto"}); err != nil {

@@ -28,9 +28,9 @@ type Row struct {
 	Objects                  float64 // true ones in a frame, by DDS's rule; 0 for networks of pixels
 	// What adaptation takes: frames that the server's network has looked at, gradients of it and the device's time and bytes to the camera that they took, and
 	// segments that the camera encoded.
-	Looks, Gradients, Feedback, Encodes int
-	GradientTime                        time.Duration
-	Link                                string // name of the network; empty: all goes through at once
+	Inferences, Gradients, Feedback, Encodes int
+	GradientTime                             time.Duration
+	Link                                     string // name of the network; empty: all goes through at once
 }
 
 // columns are those of results.csv.
@@ -45,7 +45,7 @@ func (r *Row) csvRecord() []string {
 	return []string{
 		r.Clip, r.Method, r.Setting, f1(r.F1DDS), f1(r.F1OneAdapt), strconv.Itoa(r.NAL), strconv.Itoa(r.Container), strconv.Itoa(r.Original),
 		seconds(r.Delay), seconds(r.Camera), seconds(r.Server), strconv.FormatFloat(r.Objects, 'f', 2, 64),
-		strconv.Itoa(r.Looks), strconv.Itoa(r.Gradients), seconds(r.GradientTime), strconv.Itoa(r.Feedback), strconv.Itoa(r.Encodes), r.Link,
+		strconv.Itoa(r.Inferences), strconv.Itoa(r.Gradients), seconds(r.GradientTime), strconv.Itoa(r.Feedback), strconv.Itoa(r.Encodes), r.Link,
 	}
 }
 
@@ -86,7 +86,7 @@ func Read(r io.Reader) ([]Row, error) {
 		row.F1DDS, row.F1OneAdapt = numbers[0], numbers[1]
 		row.NAL, row.Container, row.Original = int(numbers[2]), int(numbers[3]), int(numbers[4])
 		row.Delay, row.Camera, row.Server, row.Objects = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7]), numbers[8]
-		row.Looks, row.Gradients, row.GradientTime = int(numbers[9]), int(numbers[10]), seconds(numbers[11])
+		row.Inferences, row.Gradients, row.GradientTime = int(numbers[9]), int(numbers[10]), seconds(numbers[11])
 		row.Feedback, row.Encodes = int(numbers[12]), int(numbers[13])
 		rows = append(rows, row)
 	}
@@ -142,7 +142,7 @@ func Measure(lab *emulate.Lab, m method.Method, n Network, r Rules) (Row, error)
 	row.F1DDS, row.F1OneAdapt = r.f1Scores(truth, out.Found)
 	row.NAL, row.Container = out.NAL, out.Container
 	row.Delay, row.Camera, row.Server = out.Delay, out.CameraTime, out.ServerTime
-	row.Looks, row.Gradients, row.GradientTime, row.Feedback, row.Encodes = out.Looks, out.Gradients, out.GradientTime, out.Feedback, out.Encodes
+	row.Inferences, row.Gradients, row.GradientTime, row.Feedback, row.Encodes = out.Inferences, out.Gradients, out.GradientTime, out.Feedback, out.Encodes
 	row.Objects, row.Link = r.DDS.Objects(truth), n.Name
 	return row, nil
 }

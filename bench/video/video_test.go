@@ -24,7 +24,7 @@ func rows() (all []Row) {
 			all = append(all, Row{
 				Clip: "road", Method: m.name, Setting: m.setting, F1DDS: 0.5 + 0.1*float64(i), F1OneAdapt: 0.4, NAL: bytes, Container: bytes + 900, Original: 1_000_000,
 				Delay: time.Duration(1500+i) * time.Millisecond, Camera: time.Second, Server: 2 * time.Second, Objects: 2.5,
-				Looks: 15, Gradients: 1, GradientTime: 300 * time.Millisecond, Feedback: 700, Encodes: 3,
+				Inferences: 15, Gradients: 1, GradientTime: 300 * time.Millisecond, Feedback: 700, Encodes: 3,
 			})
 		}
 	}

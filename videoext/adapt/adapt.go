@@ -52,12 +52,12 @@ func (c *Config) newAdapter(width, height int) (*oneadapt.Adapter, error) {
 }
 
 // gradientLooks is about what a gradient takes: a pass forward and one back. YOLOX-nano at 960x544 takes 2.7 on an idle processor, and up to 3.7 on a busy one.
-const gradientLooks = 2.7
+const gradientInferences = 2.7
 
 // New is OneAdapt as a method. The configuration has been checked.
 func (c Config) New() method.Method {
-	looks := 1 + gradientLooks/float64(c.Frames*c.Every)
-	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Slopes: true, Looks: looks, New: func() (method.Camera, method.Server) {
+	inferences := 1 + gradientInferences/float64(c.Frames*c.Every)
+	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Gradients: true, Inferences: inferences, New: func() (method.Camera, method.Server) {
 		return &camera{c: c, segments: map[method.Segment]*Segment{}}, newServer(&c)
 	}}
 }

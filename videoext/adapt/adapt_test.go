@@ -89,12 +89,12 @@ func TestEvery(t *testing.T) {
 	for n := method.Segment(3); n < 12; n++ {
 		server.Step(0, method.Arrived{Segment: n, Frames: []int{0}, Of: 1})
 		for _, do := range server.Step(0, method.Inferred{Segment: n, Frames: []int{0}, Findings: make([]videoext.Findings, 1)}) {
-			if d, ok := do.(method.Differentiate); ok {
+			if d, ok := do.(method.ComputeGradient); ok {
 				asked = append(asked, d.Segment)
 			}
 		}
 		if n != 5 && n != 6 && n != 7 {
-			server.Step(0, method.Differentiated{Segment: asked[len(asked)-1]})
+			server.Step(0, method.GradientComputed{Segment: asked[len(asked)-1]})
 		}
 	}
 	if want := []method.Segment{3, 5, 9, 11}; !slices.Equal(asked, want) {

@@ -26,10 +26,10 @@ func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.
 		results := s.OneStream.Step(now, event)
 		if len(results) > 0 && !s.busy && (s.segment < 0 || e.Segment >= s.segment+s.every) {
 			s.busy, s.segment = true, e.Segment
-			do = append(do, method.Differentiate{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]}) // before its frames go
+			do = append(do, method.ComputeGradient{Segment: e.Segment, Frame: e.Frames[len(e.Frames)-1]}) // before its frames go
 		}
 		return append(do, results...)
-	case method.Differentiated:
+	case method.GradientComputed:
 		if !s.busy || e.Segment != s.segment {
 			return nil
 		}

@@ -111,7 +111,7 @@ func New(c Config) method.Method {
 	if c.Adapt != nil {
 		setting = "adaptive"
 	}
-	return method.Method{Name: "dds", Setting: setting, Frames: c.Frames, Looks: 2, New: func() (method.Camera, method.Server) {
+	return method.Method{Name: "dds", Setting: setting, Frames: c.Frames, Inferences: 2, New: func() (method.Camera, method.Server) {
 		return newCamera(c), newServer(c)
 	}}
 }

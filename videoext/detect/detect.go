@@ -83,8 +83,8 @@ func (d *Detector) Detect(p *images.Picture) (vision.Result, error) {
 	return d.decodeResult(s, p)
 }
 
-// Differentiate says how the utility of what is found in a picture changes with its macroblocks.
-func (d *Detector) Differentiate(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
+// Gradient says how the utility of what is found in a picture changes with its macroblocks.
+func (d *Detector) Gradient(p *images.Picture, u oneadapt.Utility) (*oneadapt.Map, error) {
 	s, err := d.inferPicture(p)
 	if err != nil {
 		return nil, err

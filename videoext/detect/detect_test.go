@@ -165,8 +165,8 @@ func sum(values []float64) (all float64) {
 	return all
 }
 
-// TestDifferentiate: the map of a gradient says where the network looks. Noise on the blocks of the greatest values changes the utility most.
-func TestDifferentiate(t *testing.T) {
+// TestGradient: the map of a gradient says where the network looks. Noise on the blocks of the greatest values changes the utility most.
+func TestGradient(t *testing.T) {
 	d, err := open(t, "yolox_nano_416.onnx", "yolox", func(o *Options) { o.Vision.Score = 0.01 })
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestDifferentiate(t *testing.T) {
 	}
 	u := oneadapt.Utility{Threshold: 0.05, Slope: 20}
 	of := func(rgb []byte) *oneadapt.Map {
-		m, err := d.Differentiate(images.FromRGB(rgb, height, width), u)
+		m, err := d.Gradient(images.FromRGB(rgb, height, width), u)
 		if err != nil {
 			t.Fatal(err)
 		}

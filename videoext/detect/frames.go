@@ -43,8 +43,8 @@ func (d *Detector) Find(f *media.Frame) (videoext.Findings, error) {
 	return r.Findings(vision.Size{Height: f.Height, Width: f.Width}), nil
 }
 
-// Slope says how the utility of what is found in a frame changes with the frame's macroblocks. It is quicker for the frame in which Find looked last.
-func (d *Detector) Slope(f *media.Frame, u oneadapt.Utility) (*oneadapt.Map, error) {
+// FrameGradient says how the utility of what is found in a frame changes with the frame's macroblocks. It is quicker for the frame that Find had last.
+func (d *Detector) FrameGradient(f *media.Frame, u oneadapt.Utility) (*oneadapt.Map, error) {
 	s := d.seen
 	if f != d.last || s == nil {
 		var err error

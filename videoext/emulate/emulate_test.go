@@ -223,8 +223,8 @@ func TestDelay(t *testing.T) {
 	if sent := time.Duration(float64(slow.Container) / 40_000 / 2 * float64(time.Second)); slow.Delay-quick.Delay < sent*9/10 {
 		t.Errorf("on a slow link the delay is %v, on a quick one %v; half of it takes %v", slow.Delay, quick.Delay, sent)
 	}
-	if quick.Looks != 20 || quick.Encodes != 2 || quick.Gradients != 0 {
-		t.Errorf("of 20 frames in 2 segments %d were looked at, in %d that were encoded, with %d gradients", quick.Looks, quick.Encodes, quick.Gradients)
+	if quick.Inferences != 20 || quick.Encodes != 2 || quick.Gradients != 0 {
+		t.Errorf("of 20 frames in 2 segments %d were looked at, in %d that were encoded, with %d gradients", quick.Inferences, quick.Encodes, quick.Gradients)
 	}
 	down := run1(t, lab, m, 0) // nothing arrives
 	if rule := accuracy.DDS(); len(down.Found) != 20 || rule.F1(quick.Found, down.Found) != 0 {
@@ -309,7 +309,7 @@ func TestShown(t *testing.T) {
 // flat has a gradient that is the same everywhere.
 type flat struct{}
 
-func (flat) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
+func (flat) Gradient(f *media.Frame) (*oneadapt.Map, error) {
 	m := oneadapt.NewMap(4, 3)
 	for i := range m.Values {
 		m.Values[i] = 1

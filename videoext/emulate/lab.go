@@ -33,9 +33,9 @@ type Network interface {
 	Infer(f *media.Frame) (videoext.Findings, error)
 }
 
-// Differentiator says how the utility of what is found in a frame changes with the frame's macroblocks.
-type Differentiator interface {
-	Differentiate(f *media.Frame) (*oneadapt.Map, error)
+// GradientSource says how the utility of what is found in a frame changes with the frame's macroblocks.
+type GradientSource interface {
+	Gradient(f *media.Frame) (*oneadapt.Map, error)
 }
 
 // Tools are what work is done with. Those of some methods alone may be nil.
@@ -44,7 +44,7 @@ type Tools struct {
 	Server Network
 	Camera Network // a small one, of methods that Detect
 	// Gradient is of the server's network.
-	Gradient Differentiator
+	Gradient GradientSource
 	// GradientWait is for how long each gradient waits for the device, beside other work. While one does the server's side knows that it is under way.
 	GradientWait time.Duration
 	// Resolve makes a frame larger by a network for that.
@@ -210,13 +210,13 @@ func (l *Lab) inferFrames(n Network, frames []*media.Frame, k key) (inference, e
 	return in, nil
 }
 
-// differentiateFrame asks for the gradient of a frame that has a name.
-func (l *Lab) differentiateFrame(f *media.Frame, k key) (gradient, error) {
+// frameGradient asks for the gradient of a frame that has a name.
+func (l *Lab) frameGradient(f *media.Frame, k key) (gradient, error) {
 	if g, ok := l.slopes[k]; ok {
 		return g, nil
 	}
 	before := l.tools.Clock()
-	m, err := l.tools.Gradient.Differentiate(f)
+	m, err := l.tools.Gradient.Gradient(f)
 	if err != nil {
 		return gradient{}, fmt.Errorf("%s: %w", l.clip.Name, err)
 	}

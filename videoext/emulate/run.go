@@ -25,8 +25,8 @@ type Outcome struct {
 	// GradientTime is the part of ServerTime that gradients took, and Feedback the bytes of those that went to the camera.
 	GradientTime time.Duration
 	Feedback     int
-	// Looks are frames that the server's network has looked at, gradients that it was asked for, and Encodes segments that the camera encoded, to be sent or to be tried.
-	Looks, Gradients, Encodes int
+	// Inferences are frames that the server's network was asked about, Gradients those that it was asked for, and Encodes segments that the camera encoded, to be sent or to be tried.
+	Inferences, Gradients, Encodes int
 }
 
 // Run streams the clip. Work on the camera is done one after the other; the server has room for each segment at once, so that a
@@ -154,8 +154,8 @@ func (r *run) serverDoes(action method.ServerAction) error {
 	switch a := action.(type) {
 	case method.Infer:
 		return r.inferFrames(a)
-	case method.Differentiate:
-		return r.differentiateFrame(a)
+	case method.ComputeGradient:
+		return r.computeGradient(a)
 	case method.Answer:
 		r.line.At(r.line.Now()+r.link.Travel(), toCamera{a})
 	case method.Results:
@@ -189,13 +189,13 @@ func (r *run) inferFrames(a method.Infer) error {
 	}
 	in := l.found[name]
 	r.out.ServerTime += in.took
-	r.out.Looks += len(a.Frames)
+	r.out.Inferences += len(a.Frames)
 	r.line.At(r.line.Now()+in.took, toServer{method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: in.findings}})
 	return nil
 }
 
-// differentiateFrame asks for the gradient of a frame, as its reader gets it.
-func (r *run) differentiateFrame(a method.Differentiate) error {
+// computeGradient asks for the gradient of a frame, as its reader gets it.
+func (r *run) computeGradient(a method.ComputeGradient) error {
 	if r.lab.tools.Gradient == nil {
 		return fmt.Errorf("it needs gradients of the server's network")
 	}
@@ -204,7 +204,7 @@ func (r *run) differentiateFrame(a method.Differentiate) error {
 	if err != nil {
 		return err
 	}
-	g, err := r.lab.differentiateFrame(frames[0], derivedKey(s.sent[method.A], a.Frame))
+	g, err := r.lab.frameGradient(frames[0], derivedKey(s.sent[method.A], a.Frame))
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (r *run) differentiateFrame(a method.Differentiate) error {
 	r.out.GradientTime += g.took
 	r.out.Feedback += len(g.data)
 	r.out.Gradients++
-	r.line.At(r.line.Now()+r.lab.tools.GradientWait+g.took, toServer{method.Differentiated{Segment: a.Segment, Gradient: m}})
+	r.line.At(r.line.Now()+r.lab.tools.GradientWait+g.took, toServer{method.GradientComputed{Segment: a.Segment, Gradient: m}})
 	return nil
 }
 

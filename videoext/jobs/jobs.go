@@ -143,14 +143,14 @@ func shapesOf(specs []wire.TensorSpec) (outputs []vision.Output) {
 	return outputs
 }
 
-// Look is what frames are looked at for.
-type Look struct {
+// Terms are on what terms the network is asked about frames.
+type Terms struct {
 	Stream   string        // the stream's name to the pool
 	Arrived  time.Time     // of the frames
 	Deadline time.Duration // from then on; 0: none
 	Promised bool          // the deadline is met, or the frame refused
 	User     string        // key of fairness
-	Last     *Seen         // of the last frame that was seen, which Do sets; nil: not wanted
+	Last     *Seen         // of the last frame that was seen, which Infer sets; nil: not wanted
 }
 
 // Seen is a frame and what the network said of it.
@@ -163,8 +163,8 @@ type Seen struct {
 // Whole says that there is a frame.
 func (s *Seen) Whole() bool { return s.frame != nil }
 
-// Do has the network look at frames, each a job of its own. Why says of each frame for which it did not why; it is empty for the others.
-func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Look) (findings []videoext.Findings, why []string, spent metrics.Spent) {
+// Infer has the network find what is in frames, each a job of its own. Why says of each frame for which it did not why; it is empty for the others.
+func (m *Maker) Infer(ctx context.Context, n *Network, frames []*media.Frame, t Terms) (findings []videoext.Findings, why []string, spent metrics.Spent) {
 	findings, why = make([]videoext.Findings, len(frames)), make([]string, len(frames))
 	results := client.NewResults()
 	open, last := map[int]*client.Job{}, -1 // the last frame that was seen
@@ -175,7 +175,7 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 		}
 	}()
 	for i, f := range frames {
-		j, shape, err := m.newFrameJob(ctx, n, f, l, i, len(frames), results, &spent)
+		j, shape, err := m.newFrameJob(ctx, n, f, t, i, len(frames), results, &spent)
 		if err == nil {
 			if failed := m.pool.Submit("", []*client.Job{j}); failed != nil {
 				err = failed
@@ -201,8 +201,8 @@ func (m *Maker) Do(ctx context.Context, n *Network, frames []*media.Frame, l Loo
 			delete(open, d.Index)
 			took, err := osthread.Measure(func() (err error) {
 				seen := &Seen{frame: frames[d.Index], shape: shapes[d.Index]}
-				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index > last && l.Last != nil {
-					*l.Last, last = *seen, d.Index
+				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index > last && t.Last != nil {
+					*t.Last, last = *seen, d.Index
 				}
 				return err
 			})
@@ -225,14 +225,14 @@ func failureReason(ctx context.Context, err error) string {
 
 // newFrameJob makes the job of a frame, one of several of a segment. Frames of the same place in their segments are a stream to the pool, of which it
 // promises deadlines.
-func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, l Look, place, of int, results *client.Results, spent *metrics.Spent) (*client.Job, []int, error) {
+func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, t Terms, place, of int, results *client.Results, spent *metrics.Spent) (*client.Job, []int, error) {
 	served, to, err := m.modelInput(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}
 	var due time.Time
-	if l.Deadline > 0 {
-		due = l.Arrived.Add(l.Deadline - frameCost(served, to, f.Width, f.Height))
+	if t.Deadline > 0 {
+		due = t.Arrived.Add(t.Deadline - frameCost(served, to, f.Width, f.Height))
 	}
 	data, shape, took, err := m.writeInput(ctx, to, f, due)
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
@@ -241,17 +241,17 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, l L
 	}
 	ref := engine.Ref{Name: served.Tensors.Inputs[0].Name, Type: to.Type, Shape: shape}
 	work := &engine.Tensors{Inputs: []engine.Ref{ref}, Frames: served.Tensors.Units(1, float64(len(data)/to.Type.Size()), false)}
-	job := engine.Job{Model: n.Model, Work: work, User: l.User}
-	if l.Deadline > 0 {
-		if job.Deadline = time.Until(l.Arrived.Add(l.Deadline)); job.Deadline <= 0 {
-			return nil, nil, fmt.Errorf("its deadline of %v passed before it could be looked at", l.Deadline)
+	job := engine.Job{Model: n.Model, Work: work, User: t.User}
+	if t.Deadline > 0 {
+		if job.Deadline = time.Until(t.Arrived.Add(t.Deadline)); job.Deadline <= 0 {
+			return nil, nil, fmt.Errorf("its deadline of %v passed before it could be looked at", t.Deadline)
 		}
-		job.Stream, job.Promised = l.Stream, l.Promised
+		job.Stream, job.Promised = t.Stream, t.Promised
 		if of > 1 {
-			job.Stream = fmt.Sprintf("%s/%d", l.Stream, place)
+			job.Stream = fmt.Sprintf("%s/%d", t.Stream, place)
 		}
 	}
-	j, err := m.pool.NewTensors(job, [][]byte{data}, l.Arrived, results, place)
+	j, err := m.pool.NewTensors(job, [][]byte{data}, t.Arrived, results, place)
 	return j, shape, err
 }
 

@@ -36,11 +36,11 @@ func (d demand) atMost(rate float64) demand {
 
 // load is how many devices a stream takes.
 func (d demand) load(cost time.Duration, spec *Spec) float64 {
-	looks := 1.0
+	inferences := 1.0
 	if m, err := spec.newMethod(); err == nil && spec.Source == camera {
-		looks = max(looks, m.Looks)
+		inferences = max(inferences, m.Inferences)
 	}
-	return looks * cost.Seconds() * d.Rate
+	return inferences * cost.Seconds() * d.Rate
 }
 
 // admitStream refuses a stream that would take more of the devices than is free with the figures. It waits until the pool has told what a frame
@@ -76,7 +76,7 @@ func (s *Server) measureFrameCost(ctx context.Context, n *jobs.Network, d demand
 	defer stop()
 	grey, took := media.NewFrame(max(d.Width&^1, 16), max(d.Height&^1, 16)), make([]time.Duration, greyFrames)
 	for i := range took {
-		_, why, spent := s.maker.Do(ctx, n, []*media.Frame{grey}, jobs.Look{Arrived: time.Now(), User: user})
+		_, why, spent := s.maker.Infer(ctx, n, []*media.Frame{grey}, jobs.Terms{Arrived: time.Now(), User: user})
 		if took[i] = spent.Device; why[0] != "" || spent.Device <= 0 {
 			return 0, false
 		}

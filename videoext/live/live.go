@@ -185,8 +185,8 @@ func (s *Server) addStream(ctx context.Context, spec Spec, by owner) error {
 	}
 	if spec.Source == camera {
 		m, err := spec.newMethod()
-		if err == nil && m.Slopes {
-			err = n.Decoder.Differentiable()
+		if err == nil && m.Gradients {
+			err = n.Decoder.CheckGradient()
 		}
 		if err != nil {
 			return newFieldError("method", "method is %.80q, and of the model %s: %v", spec.Method, n.Model, err)
@@ -280,7 +280,7 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
 		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from, memory: s.memory, held: held,
-		inbox: make(chan incoming), gone: make(chan *connection), looked: make(chan sight), sloped: make(chan streams.Sloped), changed: make(chan struct{}, 1),
+		inbox: make(chan incoming), gone: make(chan *connection), inferred: make(chan sight), gradients: make(chan streams.GradientComputed), changed: make(chan struct{}, 1),
 		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
 	}
 	st.resolve = s.hostResolver(by)

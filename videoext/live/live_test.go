@@ -75,7 +75,7 @@ type eye struct {
 	pool      *client.Client
 	scheduler *clienttest.Scheduler
 	refuse    func(s *wire.Submit) *engine.Error  // nil: nothing
-	slope     func(s *wire.Submit) []*wire.Result // answers jobs of gradients
+	gradients func(s *wire.Submit) []*wire.Result // answers jobs of gradients
 	takes     time.Duration                       // what its device says that a frame took; 0: nothing
 }
 
@@ -117,7 +117,7 @@ func (e *eye) answer(s *wire.Submit) []*wire.Result {
 		}
 	}
 	if s.Work.(*engine.Tensors).Grad != nil {
-		return e.slope(s)
+		return e.gradients(s)
 	}
 	e.mu.Lock()
 	x := e.held[s.Work.(*engine.Tensors).Inputs[0].Blob]

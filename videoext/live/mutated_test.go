@@ -143,7 +143,7 @@ const leaves = 200 * time.Millisecond
 // TestMutatedSessions opens sessions that say what makes sense and what does not, in any order: each ends, the stream goes on, and nothing is left of them.
 func TestMutatedSessions(t *testing.T) {
 	e := newEye(t).up()
-	e.slope = func(s *wire.Submit) []*wire.Result { return e.gradient(s, 0.5) }
+	e.gradients = func(s *wire.Submit) []*wire.Result { return e.gradient(s, 0.5) }
 	h := newHost(t, e)
 	h.end()
 	h.logged = zap.NewNop()

@@ -16,7 +16,7 @@ import (
 )
 
 // prepareFrames makes the frames that the network is to see.
-func (s *stream) prepareFrames(ctx context.Context, a streams.Look, low, high *footage) ([]*media.Frame, error) {
+func (s *stream) prepareFrames(ctx context.Context, a streams.Infer, low, high *footage) ([]*media.Frame, error) {
 	frames, err := high.selectFrames(ctx, a.Frames)
 	if err != nil {
 		return nil, err

@@ -18,23 +18,23 @@ import (
 
 // sight is what the network said of frames, and of the last of them that it saw whole.
 type sight struct {
-	streams.Looked
+	streams.Inferred
 	jobs.Seen
 }
 
 // requestGradient asks for the gradient of the frame that was seen last: it is asked for when that is told. One that has not begun after an interval is dropped; one
 // that has is waited for as long as the camera uses it.
-func (s *stream) requestGradient(ctx context.Context, a streams.Slope) {
+func (s *stream) requestGradient(ctx context.Context, a streams.ComputeGradient) {
 	seen, asked, interval := s.sight.Seen, time.Now(), s.segmentDuration()
 	s.group.Go(func() { // ends with ctx, or before
-		answer := streams.Sloped{Differentiated: method.Differentiated{Segment: a.Segment}}
+		answer := streams.GradientComputed{GradientComputed: method.GradientComputed{Segment: a.Segment}}
 		limited, stop := context.WithTimeout(ctx, time.Duration(oneadapt.Usual().Fresh)*interval)
 		defer stop()
 		name := "video/" + s.spec.Name
-		look := jobs.Look{Stream: name + "/gradient", Arrived: asked, Deadline: interval, Promised: s.spec.frameDeadline() > 0, User: name}
+		look := jobs.Terms{Stream: name + "/gradient", Arrived: asked, Deadline: interval, Promised: s.spec.frameDeadline() > 0, User: name}
 		var count metrics.Gradients
 		var err error
-		answer.Gradient, count.Computing, err = s.differentiateFrame(limited, &seen, look)
+		answer.Gradient, count.Computing, err = s.computeGradient(limited, &seen, look)
 		var told []byte
 		if err == nil {
 			told, err = answer.Gradient.AppendBinary(nil)
@@ -47,7 +47,7 @@ func (s *stream) requestGradient(ctx context.Context, a streams.Slope) {
 		case err != nil && ctx.Err() == nil:
 			count.Failed = 1
 		}
-		s.figure.Differentiated(count)
+		s.figure.CountGradient(count)
 		if err == nil {
 			s.segments.addGradient(a.Segment, answer.Gradient)
 		}
@@ -56,14 +56,14 @@ func (s *stream) requestGradient(ctx context.Context, a streams.Slope) {
 			s.log.Warn("there is no gradient", zap.Int("segment", int(a.Segment)), zap.Error(err))
 		}
 		select {
-		case s.sloped <- answer:
+		case s.gradients <- answer:
 		case <-ctx.Done():
 		}
 	})
 }
 
-// differentiateFrame has the gradient of a frame, and what of a device it took.
-func (s *stream) differentiateFrame(ctx context.Context, seen *jobs.Seen, l jobs.Look) (*oneadapt.Map, time.Duration, error) {
+// computeGradient has the gradient of a frame, and what of a device it took.
+func (s *stream) computeGradient(ctx context.Context, seen *jobs.Seen, l jobs.Terms) (*oneadapt.Map, time.Duration, error) {
 	network, err := s.currentNetwork()
 	if err == nil && !seen.Whole() {
 		err = errors.New("the network has seen no frame of the segment")
@@ -71,7 +71,7 @@ func (s *stream) differentiateFrame(ctx context.Context, seen *jobs.Seen, l jobs
 	if err != nil {
 		return nil, 0, err
 	}
-	gradient, spent, err := s.maker.Slope(ctx, network, seen, l, oneadapt.UsualUtility())
+	gradient, spent, err := s.maker.Gradient(ctx, network, seen, l, oneadapt.UsualUtility())
 	s.figure.Spend(spent)
 	return gradient, spent.Device, err
 }

@@ -46,13 +46,13 @@ type stream struct {
 	memory  *memoryBudget // of all streams
 	held    *memoryHold   // of it by the source that the server reads
 
-	inbox   chan incoming
-	gone    chan *connection // those that are over
-	changed chan struct{}    // gets a token when the network is another one
-	looked  chan sight
-	sloped  chan streams.Sloped
-	stop    context.CancelCauseFunc
-	stopped chan struct{} // closed when nothing of it runs any more
+	inbox     chan incoming
+	gone      chan *connection // those that are over
+	changed   chan struct{}    // gets a token when the network is another one
+	inferred  chan sight
+	gradients chan streams.GradientComputed
+	stop      context.CancelCauseFunc
+	stopped   chan struct{} // closed when nothing of it runs any more
 
 	last     atomic.Pointer[shot]
 	refused  atomic.Bool  // the network saw nothing of the last look
@@ -170,10 +170,10 @@ func (s *stream) run(ctx context.Context) {
 				s.loseSession()
 			}
 		case <-s.changed:
-		case s.sight = <-s.looked:
-			s.stepCore(ctx, s.sight.Looked, nil)
+		case s.sight = <-s.inferred:
+			s.stepCore(ctx, s.sight.Inferred, nil)
 			s.sight.Seen = jobs.Seen{}
-		case r := <-s.sloped:
+		case r := <-s.gradients:
 			s.stepCore(ctx, r, nil)
 		case <-s.timer.C:
 			s.stepCore(ctx, streams.Tick{}, nil)
@@ -283,9 +283,9 @@ func (s *stream) stepCore(ctx context.Context, event streams.Event, from *connec
 	}
 	for _, action := range actions {
 		switch a := action.(type) {
-		case streams.Look:
+		case streams.Infer:
 			s.inferFrames(ctx, a)
-		case streams.Slope:
+		case streams.ComputeGradient:
 			s.requestGradient(ctx, a)
 		case streams.Deliver:
 			s.deliverResults(ctx, a.Results)
@@ -311,11 +311,11 @@ func (s *stream) sendAction(action streams.Action) {
 }
 
 // inferFrames has the network look at frames.
-func (s *stream) inferFrames(ctx context.Context, a streams.Look) {
+func (s *stream) inferFrames(ctx context.Context, a streams.Infer) {
 	low, high := s.footage[track{a.Segment, method.A}], s.footage[track{a.Segment, a.Stream}]
 	arrived := time.Now()
 	s.group.Go(func() { // ends with ctx, or before
-		answer := sight{Looked: streams.Looked{ID: a.ID}}
+		answer := sight{Inferred: streams.Inferred{ID: a.ID}}
 		network, err := s.currentNetwork()
 		var frames []*media.Frame
 		if err == nil {
@@ -333,16 +333,16 @@ func (s *stream) inferFrames(ctx context.Context, a streams.Look) {
 				name += "/b"
 			}
 			var spent metrics.Spent
-			l := jobs.Look{Stream: name, Arrived: arrived, Deadline: s.spec.frameDeadline(), Promised: true, User: name, Last: &answer.Seen}
+			l := jobs.Terms{Stream: name, Arrived: arrived, Deadline: s.spec.frameDeadline(), Promised: true, User: name, Last: &answer.Seen}
 			if l.Deadline > 0 && s.shouldTryLate() {
 				l.Deadline, l.Promised = max(2*l.Deadline, tryDeadline), false
 			}
-			answer.Findings, answer.Why, spent = s.maker.Do(ctx, network, frames, l)
+			answer.Findings, answer.Why, spent = s.maker.Infer(ctx, network, frames, l)
 			s.refused.Store(!slices.Contains(answer.Why, ""))
 			s.figure.Spend(spent)
 		}
 		select {
-		case s.looked <- answer:
+		case s.inferred <- answer:
 		case <-ctx.Done():
 		}
 	})

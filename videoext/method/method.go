@@ -22,11 +22,11 @@ type Server interface {
 
 // Method is a way to stream, with all its settings.
 type Method struct {
-	Name    string  // such as dds
-	Setting string  // tells it from others of that name, such as 36/26
-	Frames  int     // of a segment; the last one of a stream may have fewer
-	Slopes  bool    // it asks for gradients of the server's network
-	Looks   float64 // of the network, for each frame, gradients included; 0: one
+	Name       string  // such as dds
+	Setting    string  // tells it from others of that name, such as 36/26
+	Frames     int     // of a segment; the last one of a stream may have fewer
+	Gradients  bool    // it asks for gradients of the server's network
+	Inferences float64 // of the network, for each frame, gradients included; 0: one
 	// New makes both sides for a new stream.
 	New func() (Camera, Server)
 }

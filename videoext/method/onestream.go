@@ -16,13 +16,13 @@ type OneStream struct {
 	// Answer makes an answer of what was found; nil: there is none.
 	Answer func(Inferred) Content
 
-	pending []looked
+	pending []inferring
 	last    videoext.Findings // of the last frame of segment at, none behind which has results
 	at      Segment
 }
 
-// looked is a segment that the network looks at.
-type looked struct {
+// inferring is a segment that the network is asked about.
+type inferring struct {
 	segment Segment
 	of      int
 }
@@ -32,7 +32,7 @@ func (s *OneStream) Step(_ time.Duration, event ServerEvent) []ServerAction {
 	switch e := event.(type) {
 	case Arrived:
 		if e.Stream == A {
-			s.pending = append(s.pending, looked{e.Segment, e.Of})
+			s.pending = append(s.pending, inferring{e.Segment, e.Of})
 			return []ServerAction{Infer{Segment: e.Segment, Stream: A, Frames: e.Frames, How: s.How}}
 		}
 	case Inferred:
@@ -66,15 +66,15 @@ func (s *OneStream) handleMissing(segment Segment, stream Stream, of int) []Serv
 	if stream != A {
 		return nil
 	}
-	if !slices.ContainsFunc(s.pending, func(l looked) bool { return l.segment == segment }) {
-		s.pending = append(s.pending, looked{segment, of})
+	if !slices.ContainsFunc(s.pending, func(p inferring) bool { return p.segment == segment }) {
+		s.pending = append(s.pending, inferring{segment, of})
 	}
 	return s.finishSegment(segment, nil, nil)
 }
 
 // finishSegment gives a segment's results.
 func (s *OneStream) finishSegment(segment Segment, frames []int, found []videoext.Findings) []ServerAction {
-	i := slices.IndexFunc(s.pending, func(l looked) bool { return l.segment == segment })
+	i := slices.IndexFunc(s.pending, func(p inferring) bool { return p.segment == segment })
 	if i < 0 {
 		return nil
 	}

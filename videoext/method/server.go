@@ -28,8 +28,8 @@ type Inferred struct {
 	Findings []videoext.Findings // of each of Frames
 }
 
-// Differentiated answers Differentiate.
-type Differentiated struct {
+// GradientComputed answers ComputeGradient.
+type GradientComputed struct {
 	Segment  Segment
 	Gradient *oneadapt.Map // nil: nothing came of it
 }
@@ -44,13 +44,13 @@ type Failed struct {
 // Ended says that nothing more will arrive.
 type Ended struct{}
 
-func (Arrived) serverEvent()        {}
-func (Skip) serverEvent()           {}
-func (Inferred) serverEvent()       {}
-func (Differentiated) serverEvent() {}
-func (Failed) serverEvent()         {}
-func (Woke) serverEvent()           {}
-func (Ended) serverEvent()          {}
+func (Arrived) serverEvent()          {}
+func (Skip) serverEvent()             {}
+func (Inferred) serverEvent()         {}
+func (GradientComputed) serverEvent() {}
+func (Failed) serverEvent()           {}
+func (Woke) serverEvent()             {}
+func (Ended) serverEvent()            {}
 
 // Infer asks what the network finds in frames that arrived on a stream.
 type Infer struct {
@@ -60,8 +60,8 @@ type Infer struct {
 	How     How
 }
 
-// Differentiate asks how the utility of what the network finds in a frame changes with the frame's macroblocks. The frame has arrived on stream A.
-type Differentiate struct {
+// ComputeGradient asks how the utility of what the network finds in a frame changes with the frame's macroblocks. The frame has arrived on stream A.
+type ComputeGradient struct {
 	Segment Segment
 	Frame   int
 }
@@ -115,8 +115,8 @@ type Results struct {
 	Final   bool
 }
 
-func (Infer) serverAction()         {}
-func (Differentiate) serverAction() {}
-func (Answer) serverAction()        {}
-func (Results) serverAction()       {}
-func (Wake) serverAction()          {}
+func (Infer) serverAction()           {}
+func (ComputeGradient) serverAction() {}
+func (Answer) serverAction()          {}
+func (Results) serverAction()         {}
+func (Wake) serverAction()            {}

@@ -44,8 +44,8 @@ type Gradients struct {
 	Computing           time.Duration // in passes of them, which Spent has, too
 }
 
-// Differentiated counts a gradient that was asked for.
-func (f *Figures) Differentiated(g Gradients) {
+// CountGradient counts a gradient that was asked for.
+func (f *Figures) CountGradient(g Gradients) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := &f.c.Gradients

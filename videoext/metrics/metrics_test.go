@@ -19,9 +19,9 @@ func TestPublish(t *testing.T) {
 	f.Sent(method.B, 20)
 	f.Sent(method.A, 1)
 	f.Spend(Spent{1 * time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second})
-	f.Differentiated(Gradients{Asked: 1, Feedback: 90, Computing: time.Second})
-	f.Differentiated(Gradients{Asked: 1, Late: 1, Computing: 2 * time.Second})
-	f.Differentiated(Gradients{Asked: 1, Failed: 1})
+	f.CountGradient(Gradients{Asked: 1, Feedback: 90, Computing: time.Second})
+	f.CountGradient(Gradients{Asked: 1, Late: 1, Computing: 2 * time.Second})
+	f.CountGradient(Gradients{Asked: 1, Failed: 1})
 	f.Count([]streams.Result{
 		{Final: true, Latency: 10 * time.Millisecond}, {Final: true, Latency: 11 * time.Millisecond}, {Latency: time.Second}, {Final: true, Latency: time.Minute},
 	}, streams.Counts{Frames: 3, Late: 2, Dropped: 1, Things: 4, Score: 2.5, Regions: 7})

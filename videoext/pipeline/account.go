@@ -23,19 +23,19 @@ func (a *Account) Send(in Input, c oneadapt.Config) {
 	a.Config = c
 }
 
-// Look has the network look at what was sent.
-func (a *Account) Look(in Input) (Result, error) {
-	a.Looks++
-	return a.lab.lookOnce(in)
+// Infer has the network find what is in what was sent.
+func (a *Account) Infer(in Input) (Result, error) {
+	a.Inferences++
+	return a.lab.inferOnce(in)
 }
 
-// Slope is the gradient at what was sent, as it comes to the sensor.
-func (a *Account) Slope(in Input) (*oneadapt.Map, error) {
-	data, err := a.lab.slopeOnce(in)
+// Gradient is that at what was sent, as it comes to the sensor.
+func (a *Account) Gradient(in Input) (*oneadapt.Map, error) {
+	data, err := a.lab.gradientOnce(in)
 	if err != nil {
 		return nil, err
 	}
-	a.Slopes++
+	a.Gradients++
 	a.Feedback += len(data)
 	return oneadapt.ReadMap(data)
 }
@@ -63,7 +63,7 @@ func (a *Account) Measure(interval int, c oneadapt.Config) (cost float64, err er
 // Try has the server make a configuration of an interval whose dearest one was sent, and the network look at it: how accurate it is, and what it would cost as a
 // part of the dearest one's.
 func (a *Account) Try(interval int, c oneadapt.Config) (accuracy, cost float64, err error) {
-	a.Looks++
+	a.Inferences++
 	accuracy, cost, _, err = a.lab.Try(interval, c)
 	if err != nil {
 		return 0, 0, err

@@ -14,7 +14,7 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := l.slopeOnce(against)
+	data, err := l.gradientOnce(against)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +26,7 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := l.lookOnce(against)
+	base, err := l.inferOnce(against)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,7 +37,7 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 		if err != nil {
 			return nil, nil, err
 		}
-		got, err := l.lookOnce(in)
+		got, err := l.inferOnce(in)
 		if err != nil {
 			return nil, nil, err
 		}

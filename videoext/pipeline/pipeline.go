@@ -17,10 +17,10 @@ type Pipeline interface {
 	Intervals() int
 	// Prepare makes what the sensor sends of an interval at a configuration.
 	Prepare(interval int, c oneadapt.Config) (Input, error)
-	// Look is what the network finds in it.
-	Look(in Input) (Result, error)
-	// Slope is how the utility of what the network finds in it changes with its parts.
-	Slope(in Input) (*oneadapt.Map, error)
+	// Infer is what the network finds in it.
+	Infer(in Input) (Result, error)
+	// Gradient is how the utility of what the network finds in it changes with its parts.
+	Gradient(in Input) (*oneadapt.Map, error)
 	// Changes are by how much that utility differs, to first order, between two inputs of an interval: one for each knob if each has a part of its own, else one in all.
 	Changes(m *oneadapt.Map, against, in Input) ([]float64, error)
 	// Accuracy is how well a result agrees with another one that is taken for the truth, from 0 to 1.
@@ -103,12 +103,12 @@ func (l *Lab) prepareOnce(interval int, c oneadapt.Config) (Input, error) {
 	return in, nil
 }
 
-// lookOnce is Look, once.
-func (l *Lab) lookOnce(in Input) (Result, error) {
+// inferOnce is Infer, once.
+func (l *Lab) inferOnce(in Input) (Result, error) {
 	if r, ok := l.results[in]; ok {
 		return r, nil
 	}
-	r, err := l.Look(in)
+	r, err := l.Infer(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
@@ -116,12 +116,12 @@ func (l *Lab) lookOnce(in Input) (Result, error) {
 	return r, nil
 }
 
-// slopeOnce is Slope, once, in its form for the wire.
-func (l *Lab) slopeOnce(in Input) ([]byte, error) {
+// gradientOnce is Gradient, once, in its form for the wire.
+func (l *Lab) gradientOnce(in Input) ([]byte, error) {
 	if data, ok := l.slopes[in]; ok {
 		return data, nil
 	}
-	m, err := l.Slope(in)
+	m, err := l.Gradient(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
@@ -139,7 +139,7 @@ func (l *Lab) groundTruth(interval int) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.lookOnce(in)
+	return l.inferOnce(in)
 }
 
 // Sense is what the sensor of a Sensed tells of an interval.
@@ -161,7 +161,7 @@ func (l *Lab) Try(interval int, c oneadapt.Config) (accuracy, cost float64, r Re
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	if r, err = l.lookOnce(in); err != nil {
+	if r, err = l.inferOnce(in); err != nil {
 		return 0, 0, nil, err
 	}
 	return l.Accuracy(truth, r), in.Cost(), r, nil
@@ -169,13 +169,13 @@ func (l *Lab) Try(interval int, c oneadapt.Config) (accuracy, cost float64, r Re
 
 // Step is an interval of a run.
 type Step struct {
-	Accuracy float64
-	Cost     float64 // of what was sent, as a part of what the dearest configuration's is
-	Looks    int     // of the network at an interval's data
-	Slopes   int     // gradients
-	Prepared int     // times that the sensor prepared the interval
-	Feedback int     // bytes of gradients
-	Config   oneadapt.Config
+	Accuracy   float64
+	Cost       float64 // of what was sent, as a part of what the dearest configuration's is
+	Inferences int     // of the network at an interval's data
+	Gradients  int     // gradients
+	Prepared   int     // times that the sensor prepared the interval
+	Feedback   int     // bytes of gradients
+	Config     oneadapt.Config
 }
 
 // Run runs a way on all intervals.
@@ -209,7 +209,7 @@ func Mean(steps []Step) (m Step) {
 	for i := range steps {
 		s := &steps[i]
 		m.Accuracy, m.Cost = m.Accuracy+s.Accuracy/float64(len(steps)), m.Cost+s.Cost/float64(len(steps))
-		m.Looks, m.Slopes, m.Prepared, m.Feedback = m.Looks+s.Looks, m.Slopes+s.Slopes, m.Prepared+s.Prepared, m.Feedback+s.Feedback
+		m.Inferences, m.Gradients, m.Prepared, m.Feedback = m.Inferences+s.Inferences, m.Gradients+s.Gradients, m.Prepared+s.Prepared, m.Feedback+s.Feedback
 		m.Config = s.Config
 	}
 	return m

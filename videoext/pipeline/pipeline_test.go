@@ -50,7 +50,7 @@ func TestOneAdaptBeatsFixed(t *testing.T) {
 				t.Errorf("parts %v: %.3f for %.3f of the bytes, and setting %d has %.3f for %.3f", parts, got.Accuracy, got.Cost, setting, fixed.Accuracy, fixed.Cost)
 			}
 		}
-		if got.Accuracy < 0.9 || got.Cost > 0.8 || got.Slopes != 20 || got.Looks != 20 || got.Feedback == 0 {
+		if got.Accuracy < 0.9 || got.Cost > 0.8 || got.Gradients != 20 || got.Inferences != 20 || got.Feedback == 0 {
 			t.Errorf("parts %v: %+v", parts, got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestOneAdaptBeatsFixed(t *testing.T) {
 func TestWithoutGradients(t *testing.T) {
 	w := ascent(oneadapt.Dearest, true)
 	w.Lose = func(interval int) bool { return interval%3 > 0 }
-	if got := run(t, pipelinetest.NewTones(6, true), w); got.Accuracy < 0.9 || got.Cost > 0.8 || got.Slopes != 7 {
+	if got := run(t, pipelinetest.NewTones(6, true), w); got.Accuracy < 0.9 || got.Cost > 0.8 || got.Gradients != 7 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -112,7 +112,7 @@ func TestProfiled(t *testing.T) {
 		t.Errorf("the grid has %d configurations", len(grid))
 	}
 	got := run(t, p, &pipeline.Profiled{Every: 10, Goal: pipeline.Goal{Weight: 0.3}, Search: pipeline.All(grid)})
-	if got.Looks != 20+2*8 || got.Prepared != 20 || got.Accuracy < 0.85 || got.Cost >= 1 {
+	if got.Inferences != 20+2*8 || got.Prepared != 20 || got.Accuracy < 0.85 || got.Cost >= 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -144,8 +144,8 @@ func TestProfilePays(t *testing.T) {
 				t.Errorf("%+v: interval %d costs %v", test, i, s.Cost)
 			}
 		}
-		if m := pipeline.Mean(steps); m.Looks != test.looks {
-			t.Errorf("%+v: %d looks", test, m.Looks)
+		if m := pipeline.Mean(steps); m.Inferences != test.looks {
+			t.Errorf("%+v: %d looks", test, m.Inferences)
 		}
 	}
 }
@@ -175,8 +175,8 @@ func TestIndependent(t *testing.T) {
 	}
 	independent := run(t, p, &pipeline.Profiled{Every: 5, Search: search, Goal: goal})
 	all := run(t, p, &pipeline.Profiled{Every: 5, Search: pipeline.All(pipeline.Grid(p.Knobs(), 2, 2, 2, 1)), Goal: goal})
-	if most := 20 + 2*10 + 2*5; independent.Looks > most || all.Looks != 20+4*134 {
-		t.Errorf("it takes %d looks, want %d at most; all configurations take %d", independent.Looks, most, all.Looks)
+	if most := 20 + 2*10 + 2*5; independent.Inferences > most || all.Inferences != 20+4*134 {
+		t.Errorf("it takes %d looks, want %d at most; all configurations take %d", independent.Inferences, most, all.Inferences)
 	}
 	if independent.Accuracy < all.Accuracy-0.05 || independent.Cost > all.Cost+0.02 || all.Accuracy < 0.9 {
 		t.Errorf("%+v, and all configurations have %+v", independent, all)

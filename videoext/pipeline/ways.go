@@ -19,7 +19,7 @@ func Serve(interval int, c oneadapt.Config, a *Account) (Result, error) {
 		return nil, err
 	}
 	a.Send(in, c)
-	return a.Look(in)
+	return a.Infer(in)
 }
 
 // Heuristic sets the knobs by what was found in the interval before; of the first, the dearest ones.
@@ -91,7 +91,7 @@ func (o *OneAdapt) Serve(interval int, a *Account) (r Result, err error) {
 				return nil, err
 			}
 			a.Send(sent, do.Config)
-			if r, err = a.Look(sent); err != nil {
+			if r, err = a.Infer(sent); err != nil {
 				return nil, err
 			}
 		case oneadapt.Measure:
@@ -116,7 +116,7 @@ func (o *OneAdapt) requestGradient(interval int, in Input, a *Account) error {
 	if o.Lose != nil && o.Lose(interval) {
 		return nil
 	}
-	m, err := a.Slope(in)
+	m, err := a.Gradient(in)
 	o.waiting = append(o.waiting, gradient{m, interval})
 	return err
 }

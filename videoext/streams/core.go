@@ -50,19 +50,19 @@ type Counts struct {
 
 // Core is one stream. One goroutine uses it.
 type Core struct {
-	c      Config
-	server method.Server
-	under  []*segment // way, in order; the last is the one before told
-	told   method.Segment
-	looks  map[int]method.Infer
-	lastID int
-	clock  media.Clock   // of frames
-	wake   time.Duration // that the method asked for; math.MaxInt64: none
-	asked  time.Duration // by the last Wake
-	ended  bool
-	over   bool // Ended was told to the method
-	counts Counts
-	do     []Action
+	c          Config
+	server     method.Server
+	under      []*segment // way, in order; the last is the one before told
+	told       method.Segment
+	inferences map[int]method.Infer
+	lastID     int
+	clock      media.Clock   // of frames
+	wake       time.Duration // that the method asked for; math.MaxInt64: none
+	asked      time.Duration // by the last Wake
+	ended      bool
+	over       bool // Ended was told to the method
+	counts     Counts
+	do         []Action
 }
 
 // segment is one under way.
@@ -89,7 +89,7 @@ func New(c Config) *Core {
 	if !(c.Rate > 0) {
 		c.Rate = 25
 	}
-	core := &Core{c: c, server: c.New(), told: c.Next, looks: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
+	core := &Core{c: c, server: c.New(), told: c.Next, inferences: map[int]method.Infer{}, wake: math.MaxInt64, asked: math.MaxInt64}
 	core.clock.Step = time.Duration(float64(time.Second) / c.Rate)
 	if c.Next > 0 && c.Time >= 0 {
 		core.clock.Resume(c.Time, clockTime(0))
@@ -125,10 +125,10 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 		err = c.handleMissed(now, e)
 	case Given:
 		err = c.handleGiven(now, e.Results)
-	case Looked:
-		c.handleLooked(now, e)
-	case Sloped:
-		c.stepMethod(now, e.Differentiated)
+	case Inferred:
+		c.handleInferred(now, e)
+	case GradientComputed:
+		c.stepMethod(now, e.GradientComputed)
 	case Ended:
 		c.ended = true
 	case Tick:
@@ -323,10 +323,10 @@ func (c *Core) stepMethod(now time.Duration, event method.ServerEvent) {
 		switch a := action.(type) {
 		case method.Infer:
 			c.lastID++
-			c.looks[c.lastID] = a
-			c.addAction(Look{c.lastID, a})
-		case method.Differentiate:
-			c.addAction(Slope{a})
+			c.inferences[c.lastID] = a
+			c.addAction(Infer{c.lastID, a})
+		case method.ComputeGradient:
+			c.addAction(ComputeGradient{a})
 		case method.Answer:
 			c.handleAnswer(a)
 		case method.Results:
@@ -348,12 +348,12 @@ func (c *Core) handleAnswer(a method.Answer) {
 }
 
 // handleLooked tells the method what the network found. On stream A a frame that the network did not see has what is in the one before it.
-func (c *Core) handleLooked(now time.Duration, e Looked) {
-	in, ok := c.looks[e.ID]
+func (c *Core) handleInferred(now time.Duration, e Inferred) {
+	in, ok := c.inferences[e.ID]
 	if !ok || len(e.Findings) != len(in.Frames) || len(e.Why) != len(in.Frames) {
 		return
 	}
-	delete(c.looks, e.ID)
+	delete(c.inferences, e.ID)
 	s := c.findSegment(in.Segment)
 	if s == nil {
 		c.stepMethod(now, method.Failed{Segment: in.Segment, Stream: in.Stream, Of: 1}) // the method forgets it
@@ -445,7 +445,7 @@ func (c *Core) expireSegments(now time.Duration) {
 		c.wake = math.MaxInt64
 		c.stepMethod(now, method.Woke{})
 	}
-	for len(c.looks) == 0 && c.ended && !c.over {
+	for len(c.inferences) == 0 && c.ended && !c.over {
 		c.over = true
 		c.stepMethod(now, method.Ended{})
 	}

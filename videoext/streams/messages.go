@@ -36,15 +36,15 @@ type Missed struct {
 // Given are results that the camera has itself.
 type Given struct{ method.Results }
 
-// Looked answers Look. Findings and Why are of each of its frames; one that the network did not see has a Why.
-type Looked struct {
+// Inferred answers Infer. Findings and Why are of each of its frames; one that the network did not see has a Why.
+type Inferred struct {
 	ID       int
 	Findings []videoext.Findings
 	Why      []string
 }
 
-// Sloped answers Slope. Without a gradient nothing came of it.
-type Sloped struct{ method.Differentiated }
+// GradientComputed answers ComputeGradient. Without a gradient nothing came of it.
+type GradientComputed struct{ method.GradientComputed }
 
 // Ended says that nothing more will come, until Begun.
 type Ended struct{}
@@ -52,14 +52,14 @@ type Ended struct{}
 // Tick says that the time of Wake has come.
 type Tick struct{}
 
-func (Begun) event()  {}
-func (Came) event()   {}
-func (Missed) event() {}
-func (Given) event()  {}
-func (Looked) event() {}
-func (Sloped) event() {}
-func (Ended) event()  {}
-func (Tick) event()   {}
+func (Begun) event()            {}
+func (Came) event()             {}
+func (Missed) event()           {}
+func (Given) event()            {}
+func (Inferred) event()         {}
+func (GradientComputed) event() {}
+func (Ended) event()            {}
+func (Tick) event()             {}
 
 // Action is what a stream asks for.
 type Action interface{ action() }
@@ -67,14 +67,14 @@ type Action interface{ action() }
 // Welcome begins a session: the first segment that is wanted.
 type Welcome struct{ Next method.Segment }
 
-// Look asks what the network finds in frames. It is always answered.
-type Look struct {
+// Infer asks what the network finds in frames. It is always answered.
+type Infer struct {
 	ID int
 	method.Infer
 }
 
-// Slope asks how what the network finds in a frame of stream A changes with the frame. It is always answered.
-type Slope struct{ method.Differentiate }
+// ComputeGradient asks how what the network finds in a frame of stream A changes with the frame. It is always answered.
+type ComputeGradient struct{ method.ComputeGradient }
 
 // Tell is an answer for the camera.
 type Tell struct{ method.Answer }
@@ -94,15 +94,15 @@ type Wake struct{ At time.Duration }
 // Finished says that all that came before Ended has its final results.
 type Finished struct{}
 
-func (Welcome) action()  {}
-func (Look) action()     {}
-func (Slope) action()    {}
-func (Tell) action()     {}
-func (Done) action()     {}
-func (Deliver) action()  {}
-func (Free) action()     {}
-func (Wake) action()     {}
-func (Finished) action() {}
+func (Welcome) action()         {}
+func (Infer) action()           {}
+func (ComputeGradient) action() {}
+func (Tell) action()            {}
+func (Done) action()            {}
+func (Deliver) action()         {}
+func (Free) action()            {}
+func (Wake) action()            {}
+func (Finished) action()        {}
 
 // Result is what was found in one frame. Each frame has one that is final.
 type Result struct {

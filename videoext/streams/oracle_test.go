@@ -23,7 +23,7 @@ type world struct {
 	deadline time.Duration
 	now      time.Duration
 	wake     time.Duration // 0: none is asked for
-	open     []Look        // not answered
+	open     []Infer       // not answered
 	story    []string
 
 	came     []book // by segments, as they were told first
@@ -41,12 +41,12 @@ type world struct {
 
 // book is what a segment is known to be.
 type book struct {
-	of     int
-	sent   map[int]time.Duration // frames that came, and their times
-	high   bool                  // stream B has come, or is known not to
-	looked [2]bool               // the network was asked of its streams
-	seen   map[int]bool          // frames that the network saw, on stream A
-	at     time.Duration         // when the segment came
+	of       int
+	sent     map[int]time.Duration // frames that came, and their times
+	high     bool                  // stream B has come, or is known not to
+	inferred [2]bool               // the network was asked of its streams
+	seen     map[int]bool          // frames that the network saw, on stream A
+	at       time.Duration         // when the segment came
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -134,8 +134,8 @@ func (w *world) take(a Action) {
 		if int(a.Next) != len(w.came) {
 			w.fail("welcome to segment %d, %d came", a.Next, len(w.came))
 		}
-	case Look:
-		w.look(a)
+	case Infer:
+		w.noteInfer(a)
 	case Done:
 		if int(a.Segment) >= w.final {
 			w.fail("segment %d is done, and %d have final results", a.Segment, w.final)
@@ -154,16 +154,16 @@ func (w *world) take(a Action) {
 	}
 }
 
-func (w *world) look(l Look) {
+func (w *world) noteInfer(l Infer) {
 	w.Helper()
 	b := &w.came[l.Segment]
-	if int(l.Segment) < w.final || l.Stream == method.B && !b.high || b.looked[l.Stream] {
-		w.fail("look %d at what is final, did not come or was looked at", l.ID)
+	if int(l.Segment) < w.final || l.Stream == method.B && !b.high || b.inferred[l.Stream] {
+		w.fail("infer %d of what is final, did not come or was inferred", l.ID)
 	}
-	b.looked[l.Stream] = true
+	b.inferred[l.Stream] = true
 	for _, frame := range l.Frames {
 		if _, ok := b.sent[frame]; !ok && l.Stream == method.A {
-			w.fail("look %d at frame %d, which did not come", l.ID, frame)
+			w.fail("infer %d of frame %d, which did not come", l.ID, frame)
 		}
 	}
 	w.open = append(w.open, l)
@@ -294,7 +294,7 @@ func (w *world) answerOne() {
 		return
 	}
 	w.step(e)
-	w.open = slices.DeleteFunc(w.open, func(o Look) bool { return o.ID == l.ID })
+	w.open = slices.DeleteFunc(w.open, func(o Infer) bool { return o.ID == l.ID })
 	w.step(e)
 }
 

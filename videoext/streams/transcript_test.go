@@ -21,7 +21,7 @@ func TestTranscripts(t *testing.T) { transcripttest.Run(t, play) }
 
 // play returns a transcript with what the Core asks for now.
 func play(t *testing.T, file, text string) string {
-	s := &script{looks: map[int]Look{}}
+	s := &script{inferences: map[int]Infer{}}
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -42,9 +42,9 @@ func play(t *testing.T, file, text string) string {
 
 // script is the state of a transcript.
 type script struct {
-	core  *Core
-	now   time.Duration
-	looks map[int]Look
+	core       *Core
+	now        time.Duration
+	inferences map[int]Infer
 }
 
 // tell gives the Core what a command says, at its time ("3s" before the command), and returns what it asks for, indented.
@@ -65,8 +65,8 @@ func (s *script) tell(words []string) (string, error) {
 	}
 	var out strings.Builder
 	for _, a := range actions {
-		if l, ok := a.(Look); ok {
-			s.looks[l.ID] = l
+		if l, ok := a.(Infer); ok {
+			s.inferences[l.ID] = l
 		}
 		out.WriteString("  " + describe(a) + "\n")
 	}
@@ -118,8 +118,8 @@ func (s *script) begin(words []string) error {
 //	came A 3 of 4: 0@1s 2@1.2s          frames 0 and 2 of segment 3, which has 4, with their times
 //	missed A 3 of 4 [@1s] [why...]
 //	given 3 of 2 [final]
-//	looked 1 [why...]                   the network found what is in all frames of Look 1, or saw none
-//	looked 1 but 2 why...               but for frame 2
+//	inferred 1 [why...]                   the network found what is in all frames of Infer 1, or saw none
+//	inferred 1 but 2 why...               but for frame 2
 func (s *script) event(words []string) (Event, error) {
 	rest := func(i int) string { return strings.Join(words[min(i, len(words)):], " ") }
 	switch words[0] {
@@ -129,14 +129,14 @@ func (s *script) event(words []string) (Event, error) {
 		return Ended{}, nil
 	case "tick":
 		return Tick{}, nil
-	case "looked":
+	case "inferred":
 		id, _ := strconv.Atoi(words[1])
 		but, why := -1, rest(2)
 		if len(words) > 2 && words[2] == "but" {
 			but, _ = strconv.Atoi(words[3])
 			why = rest(4)
 		}
-		return answer(s.looks[id], func(frame int) string {
+		return answer(s.inferences[id], func(frame int) string {
 			if but < 0 || frame == but {
 				return why
 			}
@@ -193,8 +193,8 @@ func contents(s method.Segment, frame int) videoext.Findings {
 }
 
 // answer is what the network says, but of frames for which there is a reason why not.
-func answer(l Look, why func(frame int) string) Looked {
-	e := Looked{ID: l.ID}
+func answer(l Infer, why func(frame int) string) Inferred {
+	e := Inferred{ID: l.ID}
 	for _, frame := range l.Frames {
 		e.Findings, e.Why = append(e.Findings, contents(l.Segment, frame)), append(e.Why, why(frame))
 	}
@@ -205,8 +205,8 @@ func describe(a Action) string {
 	switch a := a.(type) {
 	case Welcome:
 		return fmt.Sprintf("welcome, from segment %d on", a.Next)
-	case Look:
-		return fmt.Sprintf("look %d at segment %d, stream %v, frames %v", a.ID, a.Segment, a.Stream, a.Frames)
+	case Infer:
+		return fmt.Sprintf("infer %d: segment %d, stream %v, frames %v", a.ID, a.Segment, a.Stream, a.Frames)
 	case Tell:
 		regions := 0
 		if w, ok := a.Content.(method.Wanted); ok {

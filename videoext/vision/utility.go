@@ -21,7 +21,7 @@ func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64)
 	if d.Name == "segmentation" {
 		return pixelUtility(outputs, o, value)
 	}
-	if err := d.Differentiable(); err != nil {
+	if err := d.CheckGradient(); err != nil {
 		return 0, nil, err
 	}
 	r, err := d.Decode(outputs, o)
@@ -42,8 +42,8 @@ func (d *Decoder) Utility(outputs []Output, o Options, value func(score float64)
 	return sum, seeds, nil
 }
 
-// Differentiable says that Utility has no derivatives by a decoder, and by which it has.
-func (d *Decoder) Differentiable() error {
+// CheckGradient says that Utility has no derivatives by a decoder, and by which it has.
+func (d *Decoder) CheckGradient() error {
 	var names []string
 	for i := range decoders {
 		if o := &decoders[i]; o.slopes != nil || o.Name == "segmentation" {

@@ -177,9 +177,9 @@ func (n *evalNetwork) Infer(f *media.Frame) (videoext.Findings, error) {
 	return found, nil
 }
 
-// Differentiate implements emulate.Differentiator.
-func (n *evalNetwork) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
-	return n.detector.Slope(f, n.utility)
+// Gradient implements emulate.GradientSource.
+func (n *evalNetwork) Gradient(f *media.Frame) (*oneadapt.Map, error) {
+	return n.detector.FrameGradient(f, n.utility)
 }
 
 // asOne makes 1 of the wanted classes of pixels, and 0 of the others.

@@ -160,8 +160,8 @@ func (w *world) serverDoes(action method.ServerAction) {
 	switch a := action.(type) {
 	case method.Infer:
 		w.inferFrames(a)
-	case method.Differentiate:
-		w.differentiateFrame(a)
+	case method.ComputeGradient:
+		w.computeGradient(a)
 	case method.Answer:
 		if w.capturedSegment(a.Segment, a) == nil || w.isLinkDown(w.now()) || w.r.Float64() < w.f.answerLost {
 			return
@@ -207,16 +207,16 @@ func (w *world) inferFrames(a method.Infer) {
 	w.addEvent(w.deviceFree, toServer, method.Inferred{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Findings: w.allFindings(a.Segment, a.Frames)})
 }
 
-func (w *world) differentiateFrame(a method.Differentiate) {
+func (w *world) computeGradient(a method.ComputeGradient) {
 	s := w.capturedSegment(a.Segment, a)
 	if s == nil {
 		return
 	}
 	w.checkFrames(s, []int{a.Frame}, a)
 	if !s.arrived[method.A] || s.served {
-		w.addProblem("Differentiate of segment %d, which is not here or whose results are final", a.Segment)
+		w.addProblem("ComputeGradient of segment %d, which is not here or whose results are final", a.Segment)
 	}
-	answer := method.Differentiated{Segment: a.Segment}
+	answer := method.GradientComputed{Segment: a.Segment}
 	if w.r.Float64() >= w.f.failed {
 		answer.Gradient = oneadapt.NewMap((width+15)/16, (height+15)/16)
 		for i := range answer.Gradient.Values {

@@ -94,7 +94,7 @@ func checkStrangers(t *testing.T, m method.Method) {
 		}
 	}
 	for _, event := range []method.ServerEvent{
-		method.Arrived{Segment: n, Stream: method.B, Frames: []int{0}, Of: 1}, method.Inferred{Segment: n}, method.Differentiated{Segment: n, Gradient: oneadapt.NewMap(1, 1)},
+		method.Arrived{Segment: n, Stream: method.B, Frames: []int{0}, Of: 1}, method.Inferred{Segment: n}, method.GradientComputed{Segment: n, Gradient: oneadapt.NewMap(1, 1)},
 		method.Skip{Segment: n, Stream: method.B, Of: 1},
 		method.Failed{Segment: n, Stream: method.B, Of: 1}, method.Woke{}, method.Ended{},
 	} {

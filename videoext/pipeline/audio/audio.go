@@ -102,8 +102,8 @@ func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, err
 	return &sent{2 * len(low), p.spectra.logSpectrogram(resample(over, Rates[c[0]], rate))}, nil
 }
 
-// Look implements pipeline.Pipeline: its results are of type []Digit.
-func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
+// Infer implements pipeline.Pipeline: its results are of type []Digit.
+func (p *Pipeline) Infer(in pipeline.Input) (pipeline.Result, error) {
 	output, err := p.run(in.(*sent))
 	if err != nil {
 		return nil, err
@@ -136,9 +136,9 @@ func (p *Pipeline) run(s *sent) (direct.Output, error) {
 	return outputs[0], nil
 }
 
-// Slope implements pipeline.Pipeline: the parts are bands of frequency, as when digits are spoken in the next second cannot be told by
+// Gradient implements pipeline.Pipeline: the parts are bands of frequency, as when digits are spoken in the next second cannot be told by
 // this one. A lower rate takes a band away from all of a second, so that the derivatives of a band add up with their signs.
-func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
+func (p *Pipeline) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	s := in.(*sent)
 	output, err := p.run(s)
 	if err != nil {

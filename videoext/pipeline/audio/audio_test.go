@@ -113,8 +113,8 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// TestSlope: the gradient is how the utility of what is heard changes with a band, by differences of the network's output.
-func TestSlope(t *testing.T) {
+// TestGradient: the gradient is how the utility of what is heard changes with a band, by differences of the network's output.
+func TestGradient(t *testing.T) {
 	p := open(t, Draw(recordings(t), 40, 1))
 	run := func(s *sent) []float32 {
 		output, err := p.run(s)
@@ -130,7 +130,7 @@ func TestSlope(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := in.(*sent)
-		m, err := p.Slope(s)
+		m, err := p.Gradient(s)
 		if err != nil {
 			t.Fatal(err)
 		}

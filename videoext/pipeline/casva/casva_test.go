@@ -127,7 +127,7 @@ func TestWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, s := range steps {
-		if !slices.Equal(s.Config, []int{4, 1}) || s.Looks != 1 || s.Prepared != 1 {
+		if !slices.Equal(s.Config, []int{4, 1}) || s.Inferences != 1 || s.Prepared != 1 {
 			t.Errorf("interval %d: %+v", i, s)
 		}
 	}
@@ -136,7 +136,7 @@ func TestWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, s := range steps { // each takes 0.66 of the dearest, of which 0.125 goes in an interval: 5.3 are needed for each
-		if sent := slices.Contains([]int{0, 4, 9, 14}, i); sent != (s.Cost > 0) || sent != (s.Looks == 1) || !sent && s.Accuracy <= 0 {
+		if sent := slices.Contains([]int{0, 4, 9, 14}, i); sent != (s.Cost > 0) || sent != (s.Inferences == 1) || !sent && s.Accuracy <= 0 {
 			t.Errorf("on a poor link, interval %d: %+v", i, s)
 		}
 	}

@@ -45,7 +45,7 @@ func (w *Way) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) 
 		return nil, err
 	}
 	a.Send(in, config)
-	r, err := a.Look(in)
+	r, err := a.Infer(in)
 	if err != nil {
 		return nil, err
 	}

@@ -161,8 +161,8 @@ func (p *Pipeline) Sure(r pipeline.Result) float64 {
 	return squares / sum
 }
 
-// Look implements pipeline.Pipeline: a frame that was not sent has what was found in the one before.
-func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
+// Infer implements pipeline.Pipeline: a frame that was not sent has what was found in the one before.
+func (p *Pipeline) Infer(in pipeline.Input) (pipeline.Result, error) {
 	i := in.(*input)
 	sent, err := p.o.Tools.Codec.Decode(i.coded)
 	if err != nil {
@@ -182,13 +182,13 @@ func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 	return found, nil
 }
 
-// Slope implements pipeline.Pipeline: that of the last frame.
-func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
+// Gradient implements pipeline.Pipeline: that of the last frame.
+func (p *Pipeline) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	sent, err := p.o.Tools.Codec.Decode(in.(*input).coded)
 	if err != nil {
 		return nil, err
 	}
-	return p.o.Tools.Gradient.Differentiate(sent[len(sent)-1])
+	return p.o.Tools.Gradient.Gradient(sent[len(sent)-1])
 }
 
 // Changes implements pipeline.Pipeline.

@@ -71,8 +71,8 @@ func (c *column) Infer(f *media.Frame) (found videoext.Findings, err error) {
 	return found, nil
 }
 
-// Differentiate is the same everywhere.
-func (c *column) Differentiate(f *media.Frame) (*oneadapt.Map, error) {
+// Gradient is the same everywhere.
+func (c *column) Gradient(f *media.Frame) (*oneadapt.Map, error) {
 	m := oneadapt.NewMap((f.Width+15)/16, (f.Height+15)/16)
 	for i := range m.Values {
 		m.Values[i] = 1
@@ -157,7 +157,7 @@ func TestCodec(t *testing.T) {
 		}
 		inputs = append(inputs, in)
 	}
-	m, err := p.Slope(inputs[0])
+	m, err := p.Gradient(inputs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestBlocks(t *testing.T) {
 		}
 		inputs = append(inputs, in)
 	}
-	m, err := p.Slope(inputs[0])
+	m, err := p.Gradient(inputs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,13 +233,13 @@ func TestStreamed(t *testing.T) {
 		return pipeline.Mean(steps)
 	}
 	fine, coarse, dds := way("mpeg:frames=8,qp=22"), way("mpeg:frames=8,qp=46"), way("dds:frames=8,low=46,high=22")
-	if fine.Accuracy < 0.7 || math.Abs(fine.Cost-1) > 0.4 || fine.Looks != 2 { // its I-frames are finer than those of a map of quantisers
+	if fine.Accuracy < 0.7 || math.Abs(fine.Cost-1) > 0.4 || fine.Inferences != 2 { // its I-frames are finer than those of a map of quantisers
 		t.Errorf("at the dearest QP: %+v", fine)
 	}
-	if !(coarse.Cost < 0.8*fine.Cost) || coarse.Looks != 2 {
+	if !(coarse.Cost < 0.8*fine.Cost) || coarse.Inferences != 2 {
 		t.Errorf("at the cheapest QP: %+v, at the dearest %+v", coarse, fine)
 	}
-	if dds.Cost < coarse.Cost || dds.Looks < 2 || dds.Looks > 4 {
+	if dds.Cost < coarse.Cost || dds.Inferences < 2 || dds.Inferences > 4 {
 		t.Errorf("DDS: %+v", dds)
 	}
 	m, err := methods.New("mpeg:frames=7", methods.Learned{})

@@ -31,7 +31,7 @@ func (s *Streamed) Serve(interval int, a *pipeline.Account) (pipeline.Result, er
 	n, o, frames := interval-s.from, s.outcome, s.Pipeline.o.Frames
 	intervals := len(o.Segments)
 	a.Send(&input{cost: float64(o.Segments[n])}, nil)
-	a.Looks += (o.Looks*(n+1)/intervals - o.Looks*n/intervals + frames/2) / frames
+	a.Inferences += (o.Inferences*(n+1)/intervals - o.Inferences*n/intervals + frames/2) / frames
 	a.Prepared += o.Encodes*(n+1)/intervals - o.Encodes*n/intervals
 	return o.Found[n*frames:][:frames], nil
 }

@@ -112,8 +112,8 @@ func (p *Pipeline) decodedVolume(in pipeline.Input) *volume {
 	return p.intervals[i.interval].reconstructVolume(p.grid, i.config)
 }
 
-// Look implements pipeline.Pipeline: what is found in each frame.
-func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
+// Infer implements pipeline.Pipeline: what is found in each frame.
+func (p *Pipeline) Infer(in pipeline.Input) (pipeline.Result, error) {
 	v := p.decodedVolume(in)
 	var found []videoext.Findings
 	for n := range v.frames {
@@ -130,8 +130,8 @@ func (p *Pipeline) Look(in pipeline.Input) (pipeline.Result, error) {
 // 0.8 its slope is 0.05, and by 6 it is 0.7.
 var utility = oneadapt.Utility{Threshold: threshold, Slope: 6}
 
-// Slope implements pipeline.Pipeline: at the last frame, for each block the root of the sum of squares.
-func (p *Pipeline) Slope(in pipeline.Input) (*oneadapt.Map, error) {
+// Gradient implements pipeline.Pipeline: at the last frame, for each block the root of the sum of squares.
+func (p *Pipeline) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	v := p.decodedVolume(in)
 	found, slopes, err := p.detector.utilityGradient(v.frameBytes(v.frames-1), utility)
 	if err != nil {

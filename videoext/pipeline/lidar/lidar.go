@@ -118,8 +118,8 @@ func (l *LiDAR) sentPoints(in *input, sweep int) []street.Point {
 	return selectPoints(points, Thin(points, in.config, uint64(n)))
 }
 
-// Look implements pipeline.Pipeline: the result is [][]Car, of sweeps.
-func (l *LiDAR) Look(in pipeline.Input) (pipeline.Result, error) {
+// Infer implements pipeline.Pipeline: the result is [][]Car, of sweeps.
+func (l *LiDAR) Infer(in pipeline.Input) (pipeline.Result, error) {
 	found := make([][]Car, sweeps)
 	for i := range found {
 		scores, boxes, err := l.inferPillars(Pillars(l.sentPoints(in.(*input), i)))

@@ -77,15 +77,15 @@ func seen(sweep *street.Sweep) (cars []street.Box) {
 	return cars
 }
 
-// TestSlope: the gradient of the soft count of cars is what it changes by when all pillars change a little, along the gradient's own signs.
-func TestSlope(t *testing.T) {
+// TestGradient: the gradient of the soft count of cars is what it changes by when all pillars change a little, along the gradient's own signs.
+func TestGradient(t *testing.T) {
 	l := open(t, Options{[]uint64{1}, 1, 1, 1})
 	in, err := l.Prepare(0, oneadapt.Config(make([]int, Blocks*Blocks)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pillars := Pillars(l.sentPoints(in.(*input), sweeps-1))
-	derivatives, _, err := l.differentiateCount(pillars)
+	derivatives, _, err := l.countGradient(pillars)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +126,13 @@ func TestGradients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Slope(in)
+	got, err := l.Gradient(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, utility := make([]float64, parts*parts), 0.0
 	for _, sweep := range []int{4, 9} {
-		derivatives, found, err := l.differentiateCount(Pillars(l.sentPoints(in.(*input), sweep)))
+		derivatives, found, err := l.countGradient(Pillars(l.sentPoints(in.(*input), sweep)))
 		if err != nil {
 			t.Fatal(err)
 		}

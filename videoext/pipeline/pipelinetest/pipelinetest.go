@@ -32,7 +32,7 @@ func Run(t *testing.T, p pipeline.Pipeline) {
 		if parted, ok := middle.(pipeline.Parted); ok {
 			checkCosts(t, parted, len(knobs))
 		}
-		if again := mustPrepare(t, p, interval, random); again.Cost() != middle.Cost() || totalChange(t, p, mustSlope(t, p, middle), middle, again) != 0 {
+		if again := mustPrepare(t, p, interval, random); again.Cost() != middle.Cost() || totalChange(t, p, mustGradient(t, p, middle), middle, again) != 0 {
 			t.Errorf("interval %d at %v is not the same a second time", interval, random)
 		}
 		truth, got := mustLook(t, p, high), mustLook(t, p, low)
@@ -42,7 +42,7 @@ func Run(t *testing.T, p pipeline.Pipeline) {
 		if a := p.Accuracy(truth, got); !(a >= 0 && a <= 1) {
 			t.Errorf("interval %d: the accuracy at the cheapest settings is %v", interval, a)
 		}
-		m := mustSlope(t, p, middle)
+		m := mustGradient(t, p, middle)
 		if far := totalChange(t, p, m, middle, low) + totalChange(t, p, m, middle, high); far == 0 && m.Utility > 0.5 {
 			t.Errorf("interval %d: neither the cheapest nor the dearest settings change the output of %v elements", interval, m.Utility)
 		}
@@ -72,7 +72,7 @@ func mustPrepare(t *testing.T, p pipeline.Pipeline, interval int, c oneadapt.Con
 
 func mustLook(t *testing.T, p pipeline.Pipeline, in pipeline.Input) pipeline.Result {
 	t.Helper()
-	r, err := p.Look(in)
+	r, err := p.Infer(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +80,9 @@ func mustLook(t *testing.T, p pipeline.Pipeline, in pipeline.Input) pipeline.Res
 }
 
 // mustSlope is a gradient as it comes over the wire.
-func mustSlope(t *testing.T, p pipeline.Pipeline, in pipeline.Input) *oneadapt.Map {
+func mustGradient(t *testing.T, p pipeline.Pipeline, in pipeline.Input) *oneadapt.Map {
 	t.Helper()
-	m, err := p.Slope(in)
+	m, err := p.Gradient(in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,11 +58,11 @@ func (p *Tones) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error)
 
 var utility = oneadapt.UsualUtility()
 
-// Look implements pipeline.Pipeline.
-func (p *Tones) Look(in pipeline.Input) (pipeline.Result, error) { return in.(*sent).numbers, nil }
+// Infer implements pipeline.Pipeline.
+func (p *Tones) Infer(in pipeline.Input) (pipeline.Result, error) { return in.(*sent).numbers, nil }
 
-// Slope implements pipeline.Pipeline.
-func (p *Tones) Slope(in pipeline.Input) (*oneadapt.Map, error) {
+// Gradient implements pipeline.Pipeline.
+func (p *Tones) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	s := in.(*sent)
 	m := oneadapt.NewMap(len(s.numbers), 1)
 	for i, v := range s.numbers {

@@ -18,9 +18,9 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
-// Slope says how the utility of what the network found in a frame changes with the frame's macroblocks. Where its job is promised it stands back behind
+// Gradient says how the utility of what the network found in a frame changes with the frame's macroblocks. Where its job is promised it stands back behind
 // frames that are; if there is no room for that it waits for a free device. Where it has not begun at its deadline it is dropped.
-func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
+func (m *Maker) Gradient(ctx context.Context, n *Network, seen *Seen, t Terms, u oneadapt.Utility) (*oneadapt.Map, metrics.Spent, error) {
 	var spent metrics.Spent
 	served, to, err := m.modelInput(ctx, n)
 	if err != nil {
@@ -45,11 +45,11 @@ func (m *Maker) Slope(ctx context.Context, n *Network, seen *Seen, l Look, u one
 		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: seen.outputs[i].Name, Type: engine.FP32, Shape: seen.outputs[i].Shape})
 		tensors = append(tensors, littleEndian(s))
 	}
-	derivatives, err := m.runTensorJob(ctx, n, work, tensors, l, &spent)
+	derivatives, err := m.runTensorJob(ctx, n, work, tensors, t, &spent)
 	var refused *engine.Error
-	if l.Promised && errors.As(err, &refused) && (refused.Code == engine.CodeOverloaded || refused.Code == engine.CodeDeadline) && time.Since(l.Arrived) < l.Deadline {
-		l.Promised = false
-		derivatives, err = m.runTensorJob(ctx, n, work, tensors, l, &spent)
+	if t.Promised && errors.As(err, &refused) && (refused.Code == engine.CodeOverloaded || refused.Code == engine.CodeDeadline) && time.Since(t.Arrived) < t.Deadline {
+		t.Promised = false
+		derivatives, err = m.runTensorJob(ctx, n, work, tensors, t, &spent)
 	}
 	if err != nil {
 		return nil, spent, err
@@ -74,16 +74,16 @@ func littleEndian(values []float32) []byte {
 }
 
 // runTensorJob is what a job of tensors brings, once it is done.
-func (m *Maker) runTensorJob(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, l Look, spent *metrics.Spent) ([]vision.Output, error) {
+func (m *Maker) runTensorJob(ctx context.Context, n *Network, work *engine.Tensors, data [][]byte, t Terms, spent *metrics.Spent) ([]vision.Output, error) {
 	results := client.NewResults()
-	job := engine.Job{Model: n.Model, Work: work, User: l.User}
-	if l.Promised {
-		job.Stream, job.Promised, job.Priority = l.Stream, true, behindFrames
+	job := engine.Job{Model: n.Model, Work: work, User: t.User}
+	if t.Promised {
+		job.Stream, job.Promised, job.Priority = t.Stream, true, behindFrames
 	}
-	if l.Deadline > 0 {
-		job.Deadline = max(time.Until(l.Arrived.Add(l.Deadline)), time.Nanosecond)
+	if t.Deadline > 0 {
+		job.Deadline = max(time.Until(t.Arrived.Add(t.Deadline)), time.Nanosecond)
 	}
-	j, err := m.pool.NewTensors(job, data, l.Arrived, results, 0)
+	j, err := m.pool.NewTensors(job, data, t.Arrived, results, 0)
 	if err != nil {
 		return nil, err
 	}

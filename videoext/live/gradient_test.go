@@ -34,7 +34,7 @@ func TestGradients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEye(t).up()
-			e.slope = func(s *wire.Submit) []*wire.Result {
+			e.gradients = func(s *wire.Submit) []*wire.Result {
 				if s.Deadline <= 0 || s.Deadline > 200*time.Millisecond || s.Promised {
 					t.Errorf("a gradient has a deadline of %v", s.Deadline)
 				}
@@ -101,7 +101,7 @@ func TestGradientsStandBack(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			e := newEye(t).up()
 			asked := 0
-			e.slope = func(s *wire.Submit) []*wire.Result {
+			e.gradients = func(s *wire.Submit) []*wire.Result {
 				if asked++; asked%2 == 1 && code > 0 {
 					if !s.Promised || s.Stream != "video/door/gradient" || s.Priority != 1 || s.Deadline <= 0 {
 						t.Errorf("a gradient comes as %+v", s.Job)

@@ -16,12 +16,12 @@ func partAt(row, column int) int  { return row*parts/Cells*parts + column*parts/
 func blockWith(part int) int      { return blockAt(part/parts*Cells/parts, part%parts*Cells/parts) }
 func cellAt(i int) (row, col int) { return i / Cells % Cells, i % Cells }
 
-// Slope implements pipeline.Pipeline: the root of the sum of the squares of the derivatives in each part, by the last sweep of the interval; of more, which are as far apart as can
+// Gradient implements pipeline.Pipeline: the root of the sum of the squares of the derivatives in each part, by the last sweep of the interval; of more, which are as far apart as can
 // be, the root of the mean of these sums, and the mean utility.
-func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
+func (l *LiDAR) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	m := oneadapt.NewMap(parts, parts)
 	for n := range l.gradients {
-		derivatives, utility, err := l.differentiateCount(Pillars(l.sentPoints(in.(*input), (n+1)*sweeps/l.gradients-1)))
+		derivatives, utility, err := l.countGradient(Pillars(l.sentPoints(in.(*input), (n+1)*sweeps/l.gradients-1)))
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +39,8 @@ func (l *LiDAR) Slope(in pipeline.Input) (*oneadapt.Map, error) {
 // counting counts cars more gently than the published code does, by whose slope of 20 next to no gradient is left of cars that the network is sure of, nor of those it hardly sees.
 var counting = oneadapt.Utility{Threshold: 0.5, Slope: 6}
 
-// differentiateCount is how the soft count of cars changes with pillars, and that count.
-func (l *LiDAR) differentiateCount(pillars []float32) (derivatives []float32, utility float64, err error) {
+// countGradient is how the soft count of cars changes with pillars, and that count.
+func (l *LiDAR) countGradient(pillars []float32) (derivatives []float32, utility float64, err error) {
 	scores, boxes, err := l.inferPillars(pillars)
 	if err != nil {
 		return nil, 0, err
