@@ -18,59 +18,59 @@ type ModelParam struct {
 var ModelParams = []ModelParam{
 	{
 		Name: "path", Value: "DIR|ID|FILE",
-		Help:  "directory of a Hugging Face checkpoint, the name of one in the hub (org/name or org/name@revision), which is downloaded at the start unless it is in the local Hugging Face cache, or the .onnx file of a network, or a directory with one; must be given",
+		Help:  "directory of a Hugging Face checkpoint, its name in the hub (org/name or org/name@revision, downloaded at the start unless it is in the local cache), a network's .onnx file, or a directory with one; required",
 		field: func(m *Model) any { return &m.Path },
 	}, {
 		Name: "revision", Value: "REVISION",
-		Help:  "branch, tag or commit of a model that is given by its name in the hub; default: main",
+		Help:  "branch, tag or commit of a model of the Hugging Face hub; default: main",
 		field: func(m *Model) any { return &m.Revision },
 	}, {
 		Name: "name", Value: "NAME",
-		Help:  "name that requests give, or a list of them; default: the directory's or file's own name, or the ID",
+		Help:  "name of the model in requests, or a list of names; default: the name of the directory or file, or the ID",
 		field: func(m *Model) any { return &m.Names },
 	}, {
 		Name: "task", Value: "TASK", Choices: []string{TaskGenerate, TaskInfer},
-		Help:  "what the model is asked for: generate, the next tokens and their probabilities, of an LLM; infer, tensors, of a network; default: what its files are",
+		Help:  "generate: the next tokens and their probabilities, of an LLM; infer: tensors, of a network; default: by the model's files",
 		field: func(m *Model) any { return &m.Task },
 	}, {
 		Name: "devices", Value: "DEVICE",
-		Help:  "executors that run it, by their devices, as --device has them: cuda:0,1; default: all",
+		Help:  "executors that run the model, by their devices as in --device: cuda:0,1; default: all",
 		field: func(m *Model) any { return &m.Devices },
 	}, {
 		Name: "keep", Value: "WHEN",
-		Help:  "always: it is loaded first and its weights never leave the device; on-demand: they leave when others need the room; {idle: 5m}: also after so long without a request; default: always for one model, on-demand for several",
+		Help:  "when the weights leave the device: always: never, and they are loaded first; on-demand: when other models need the room; {idle: 5m}: also after so long without a request; default: always for one model, on-demand for several",
 		field: func(m *Model) any { return &m.Keep },
 	}, {
 		Name: "cache-share", Value: "SHARE",
-		Help:  "share of the prefix cache's memory that is for this model; default: an equal part of what the others leave",
+		Help:  "share of the prefix cache's memory for this model; default: an equal part of what other models leave",
 		field: func(m *Model) any { return &m.CacheShare },
 	}, {
 		Name: "max-model-len", Value: "TOKENS",
-		Help:  "longest prompt plus answer; default: --max-model-len",
+		Help:  "longest prompt and answer together; default: --max-model-len",
 		field: func(m *Model) any { return &m.MaxModelLen },
 	}, {
 		Name: "chat-template", Value: "FILE",
-		Help:  "Jinja chat template to use in place of the checkpoint's own",
+		Help:  "file of a Jinja chat template that replaces the checkpoint's own",
 		field: func(m *Model) any { return &m.ChatTemplate },
 	}, {
 		Name: "hf-overrides", Value: "MAP",
-		Help:  "keys that the checkpoint's config.json lacks, as vLLM has them: classifier_from_token, the tokens that say no and yes, makes a language model a ranker; is_original_qwen3_reranker: true, it is one that reads pairs as Qwen3-Reranker does",
+		Help:  "keys that the checkpoint's config.json lacks, as in vLLM: classifier_from_token, the tokens for no and yes, makes a language model a ranker; is_original_qwen3_reranker: true makes it one that reads pairs as Qwen3-Reranker does",
 		field: func(m *Model) any { return &m.Overrides },
 	}, {
 		Name: "profile", Value: "FILE",
-		Help:  "cost model of this model on its device; default: the one that `prefillonly profile` has stored, if any",
+		Help:  "file of the cost model of this model on its device; default: the one stored by `prefillonly profile`, if any",
 		field: func(m *Model) any { return &m.Profile },
 	}, {
 		Name: "image", Value: "MAP",
-		Help:  "how pictures become a network's input: mean and scale of a channel's values of 0 to 255, (v - mean) / scale, each one number or one a channel; order: RGB or BGR; layout: NCHW or NHWC, default: by the input's shape; size: [height, width], default: the input's; letterbox: the grey, 0 to 255, around a picture that is not to be stretched",
+		Help:  "how pictures become a network's input: mean and scale for channel values of 0 to 255, (v - mean) / scale, one number for all channels or one for each; order: RGB or BGR; layout: NCHW or NHWC, default: by the input's shape; size: [height, width], default: the input's; letterbox: grey level, 0 to 255, of the border that keeps a picture's proportions, default: pictures are stretched",
 		field: func(m *Model) any { return &m.Image },
 	}, {
 		Name: "decoder", Value: "NAME",
-		Help:  "what a network's outputs mean, for `prefillonly video detect`: yolox and others",
+		Help:  "meaning of a network's outputs, for `prefillonly video detect`: yolox and others",
 		field: func(m *Model) any { return &m.Decoder },
 	}, {
 		Name: "work-memory", Value: "SIZE",
-		Help:  "memory that a pass of a network may compute in, which bounds its inputs; default: what inputs of its own shapes and their gradient take, and where batch or shapes are free at least four times what a frame takes, and 16MiB",
+		Help:  "memory for the passes of a network, which limits the size of its inputs; default: enough for inputs of its own shapes and their gradient, or, where batch or shapes are free, for at least four frames, and no less than 16MiB",
 		field: func(m *Model) any { return &m.WorkMemory },
 	},
 }
