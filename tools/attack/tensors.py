@@ -305,7 +305,7 @@ def long_networks(binary_):
             ready = server.wait_ready(120)
             took = time.monotonic() - start
             answers = {name: infer(server, name) for name in depths}
-            refused = answers["longer"][0] >= 400 and "300000 nodes; at most 262144" in str(answers["longer"][1])
+            refused = answers["longer"][0] >= 400 and "300000 nodes, want at most 262144" in str(answers["longer"][1])
             held = ready and refused and all(answers[name] == (200, True) for name in ("quick", "long"))
             return held, f"ready after {took:.0f} s; longer: {answers['longer'][1]}; long: {answers['long']}"
 

@@ -36,7 +36,7 @@ func (m *Model) buildGraph(p *graphProto) (*graph.Graph, error) {
 		return nil, err
 	}
 	if len(g.Outputs) == 0 {
-		return nil, fmt.Errorf("has no outputs")
+		return nil, fmt.Errorf("graph has no outputs")
 	}
 	if err := g.Sort(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (m *Model) buildGraph(p *graphProto) (*graph.Graph, error) {
 
 func (b *builder) buildGraph(p *graphProto, outer *scope) (*graph.Graph, error) {
 	if p.sparse > 0 {
-		return nil, fmt.Errorf("graph %q has sparse initializers, which are not supported", p.name)
+		return nil, fmt.Errorf("graph %q: sparse initializers are not supported", p.name)
 	}
 	g, s := &graph.Graph{Name: p.name}, &scope{map[string]*graph.Value{}, outer}
 	if err := b.addConstants(p, s); err != nil {
@@ -97,7 +97,7 @@ func (b *builder) addConstants(p *graphProto, s *scope) error {
 		}
 		c, err := b.model.makeTensor(t)
 		if err != nil {
-			return fmt.Errorf("initializer %q %w", t.name, err)
+			return fmt.Errorf("initializer %q: %w", t.name, err)
 		}
 		v.Set(c.Type, c.Shape)
 		v.Const = c
@@ -116,7 +116,7 @@ func (b *builder) declareInputs(p *graphProto, g *graph.Graph, s *scope) error {
 			return fmt.Errorf("input %w", err)
 		}
 		if info.kind != "" {
-			return fmt.Errorf("input %q is a %s, and only tensors are supported", info.name, info.kind)
+			return fmt.Errorf("input %q is a %s, want a tensor", info.name, info.kind)
 		}
 		if info.typ != 0 || s.outer == nil {
 			if v.Type, err = elementType(info.typ); err != nil {
@@ -177,7 +177,7 @@ func (b *builder) completeNode(n *graph.Node, p *nodeProto, s *scope) error {
 	for _, name := range p.in {
 		v := s.findValue(name)
 		if v == nil && name != "" {
-			return fmt.Errorf("%v reads %q, which is neither an input nor a constant, and no node computes it", n, name)
+			return fmt.Errorf("%v reads %q, which is no input, constant or output of a node", n, name)
 		}
 		n.In = append(n.In, v)
 	}
@@ -196,7 +196,7 @@ func (b *builder) completeNode(n *graph.Node, p *nodeProto, s *scope) error {
 // setAttribute sets an attribute. Kinds that no operation here has are left out.
 func (b *builder) setAttribute(n *graph.Node, a *attributeProto, s *scope) error {
 	if a.reference != "" {
-		return fmt.Errorf("refers to %q of a function, and functions are not supported", a.reference)
+		return fmt.Errorf("refers to %q of a function: functions are not supported", a.reference)
 	}
 	switch a.typ {
 	case 1:
@@ -207,7 +207,7 @@ func (b *builder) setAttribute(n *graph.Node, a *attributeProto, s *scope) error
 		n.Attrs[a.name] = a.s
 	case 4:
 		if a.t == nil {
-			return fmt.Errorf("is a tensor, and has none")
+			return fmt.Errorf("missing tensor")
 		}
 		t, err := b.model.makeTensor(a.t)
 		if err != nil {
@@ -216,7 +216,7 @@ func (b *builder) setAttribute(n *graph.Node, a *attributeProto, s *scope) error
 		n.Attrs[a.name] = t
 	case 5:
 		if a.g == nil {
-			return fmt.Errorf("is a graph, and has none")
+			return fmt.Errorf("missing graph")
 		}
 		g, err := b.buildGraph(a.g, s)
 		if err != nil {
@@ -241,7 +241,7 @@ func (b *builder) setOutputs(p *graphProto, g *graph.Graph, s *scope) error {
 			return fmt.Errorf("output %q is computed by no node", info.name)
 		}
 		if seen[info.name] && s.outer == nil {
-			return fmt.Errorf("output %q is there twice", info.name)
+			return fmt.Errorf("output %q is listed twice", info.name)
 		}
 		seen[info.name] = true
 		b.hintType(info, s)

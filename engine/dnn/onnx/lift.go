@@ -194,7 +194,7 @@ func setInput(n *graph.Node, i int, v *graph.Value) {
 func needInputs(n *graph.Node, count int) error {
 	for i := range count {
 		if n.Input(i) == nil {
-			return fmt.Errorf("has no input %d", i)
+			return fmt.Errorf("missing input %d", i)
 		}
 	}
 	return nil

@@ -67,10 +67,10 @@ func (m *Model) parseModel(data []byte) error {
 		return err
 	}
 	if d.nodes > maxNodes {
-		return fmt.Errorf("has at least %d nodes; at most %d are read", d.nodes, maxNodes)
+		return fmt.Errorf("got at least %d nodes, want at most %d", d.nodes, maxNodes)
 	}
 	if p.graph == nil {
-		return errors.New("has no graph: not an ONNX file, or cut short")
+		return errors.New("missing graph: not an ONNX file, or truncated")
 	}
 	m.Producer = p.producer
 	if p.producerVersion != "" {
@@ -90,12 +90,12 @@ func (m *Model) readOpset(opsets []opsetID) error {
 			continue
 		}
 		if m.Opset != 0 && m.Opset != o.version {
-			return fmt.Errorf("imports opset %d and opset %d", m.Opset, o.version)
+			return fmt.Errorf("imports both opset %d and opset %d, want one", m.Opset, o.version)
 		}
 		m.Opset = o.version
 	}
 	if m.Opset < oldestOpset || m.Opset > newestOpset {
-		return fmt.Errorf("is of opset %d; opsets %d to %d are read", m.Opset, oldestOpset, newestOpset)
+		return fmt.Errorf("unsupported opset %d: want %d to %d", m.Opset, oldestOpset, newestOpset)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (m *Model) use(name, path string, opened *os.File) (*mapped.File, error) {
 func (m *Model) readExternal(where map[string]string, want int) ([]byte, error) {
 	location := where["location"]
 	if m.files == nil {
-		return nil, fmt.Errorf("is in another file, %q, which a model that is not itself a file cannot have", location)
+		return nil, fmt.Errorf("data is in another file, %q: want a model that is a file itself", location)
 	}
 	offset, err := externalNumber(where, "offset", 0)
 	if err != nil {
@@ -132,14 +132,14 @@ func (m *Model) readExternal(where map[string]string, want int) ([]byte, error) 
 		return nil, err
 	}
 	if length != int64(want) {
-		return nil, fmt.Errorf("has %d bytes in %q, and its shape and type take %d", length, location, want)
+		return nil, fmt.Errorf("got %d bytes in %q, want %d for its shape and type", length, location, want)
 	}
 	file, err := m.openExternal(location)
 	if err != nil {
 		return nil, err
 	}
 	if size := file.Identity.Size; offset > size || length > size-offset {
-		return nil, fmt.Errorf("is %d bytes at offset %d of %q, which has %d bytes", length, offset, location, size)
+		return nil, fmt.Errorf("want %d bytes at offset %d of %q, which has %d bytes", length, offset, location, size)
 	}
 	return file.Data()[offset : offset+length : offset+length], nil
 }
@@ -152,7 +152,7 @@ func externalNumber(where map[string]string, key string, fallback int64) (int64,
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("external data has %s %q, want a number of bytes", key, text)
+		return 0, fmt.Errorf("invalid %s %q of external data: want a number of bytes", key, text)
 	}
 	return n, nil
 }
@@ -160,7 +160,7 @@ func externalNumber(where map[string]string, key string, fallback int64) (int64,
 // openExternal maps a file that lies, links followed, in the directory of the model.
 func (m *Model) openExternal(location string) (*mapped.File, error) {
 	if !filepath.IsLocal(location) {
-		return nil, fmt.Errorf("external data is in %q, which is not a path within the model's directory", location)
+		return nil, fmt.Errorf("invalid location %q of external data: want a path within the model's directory", location)
 	}
 	name := filepath.Clean(location)
 	if file, ok := m.files[name]; ok {

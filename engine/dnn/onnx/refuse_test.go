@@ -51,29 +51,29 @@ func TestRefused(t *testing.T) {
 		g     Graph
 		want  string
 	}{
-		"old opset":         {6, withNodes(relu("a", "x", "y")), "is of opset 6; opsets 7 to 25 are read"},
-		"new opset":         {99, withNodes(relu("a", "x", "y")), "is of opset 99"},
+		"old opset":         {6, withNodes(relu("a", "x", "y")), "unsupported opset 6: want 7 to 25"},
+		"new opset":         {99, withNodes(relu("a", "x", "y")), "unsupported opset 99"},
 		"cycle":             {11, withNodes(relu("a", "v", "u"), relu("b", "u", "v"), Node{Name: "c", Op: "Add", In: []string{"u", "v"}, Out: []string{"y"}}), `Relu node "a" is on a cycle`},
-		"missing input":     {11, withNodes(relu("a", "nothing", "y")), `Relu node "a" reads "nothing", which is neither an input nor a constant, and no node computes it`},
+		"missing input":     {11, withNodes(relu("a", "nothing", "y")), `Relu node "a" reads "nothing", which is no input, constant or output of a node`},
 		"defined twice":     {11, withNodes(relu("a", "x", "y"), relu("b", "x", "y")), `Relu node "b": output "y" is defined twice`},
 		"redefines input":   {11, withNodes(relu("a", "y", "x")), `Relu node "a": output "x" is defined twice`},
 		"missing output":    {11, withNodes(relu("a", "x", "z")), `output "y" is computed by no node`},
-		"no output":         {11, Graph{Nodes: []Node{relu("a", "x", "y")}, Inputs: []Value{x}}, "has no outputs"},
-		"strings":           {11, Graph{Nodes: []Node{relu("a", "x", "y")}, Inputs: []Value{string_}, Outputs: []Value{y}}, `input "x": elements are strings, which is not supported`},
+		"no output":         {11, Graph{Nodes: []Node{relu("a", "x", "y")}, Inputs: []Value{x}}, "graph has no outputs"},
+		"strings":           {11, Graph{Nodes: []Node{relu("a", "x", "y")}, Inputs: []Value{string_}, Outputs: []Value{y}}, `input "x": element type STRING is not supported`},
 		"unnamed node":      {11, withNodes(relu("", "nothing", "y")), `Relu node that computes "y" reads "nothing"`},
-		"too few bytes":     {11, withConstant(Tensor{Name: "c", Type: Float32, Dims: []int{1, 4}, Raw: make([]byte, 12)}), `initializer "c" has 12 bytes of data, and its shape [1 4] of FP32 takes 16`},
-		"too many elements": {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1, 1}, Ints: []int{1, 2}}), `initializer "c" has more elements than its shape [1 1] of INT64`},
-		"no data":           {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{3}}), `has 0 bytes of data`},
-		"a billion":         {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1e9}, Ints: []int{1, 2}}), `claims 1000000000 elements, in a message of`},
-		"overflow":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1 << 40, 1 << 40}, Raw: []byte{0}}), `invalid shape [1099511627776 1099511627776] of a tensor`},
-		"negative":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{-1}, Raw: []byte{0}}), `invalid shape [-1] of a tensor`},
-		"float8":            {19, withConstant(Tensor{Name: "c", Type: 17, Dims: []int{1}, Raw: []byte{0}}), `initializer "c" elements are FLOAT8E4M3FN`},
-		"odd type":          {19, withConstant(Tensor{Name: "c", Type: 77, Dims: []int{1}, Raw: []byte{0}}), `type 77, which there is not`},
-		"external":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1}, External: map[string]string{"location": "w"}}), `a model that is not itself a file cannot have`},
+		"too few bytes":     {11, withConstant(Tensor{Name: "c", Type: Float32, Dims: []int{1, 4}, Raw: make([]byte, 12)}), `initializer "c": got 12 bytes of data, shape [1 4] of FP32 takes 16`},
+		"too many elements": {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1, 1}, Ints: []int{1, 2}}), `initializer "c": got more elements than shape [1 1] of INT64`},
+		"no data":           {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{3}}), `got 0 bytes of data`},
+		"a billion":         {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1e9}, Ints: []int{1, 2}}), `claims 1000000000 elements in a message of`},
+		"overflow":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1 << 40, 1 << 40}, Raw: []byte{0}}), `invalid shape [1099511627776 1099511627776]`},
+		"negative":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{-1}, Raw: []byte{0}}), `invalid shape [-1]`},
+		"float8":            {19, withConstant(Tensor{Name: "c", Type: 17, Dims: []int{1}, Raw: []byte{0}}), `initializer "c": element type FLOAT8E4M3FN`},
+		"odd type":          {19, withConstant(Tensor{Name: "c", Type: 77, Dims: []int{1}, Raw: []byte{0}}), `invalid element type 77`},
+		"external":          {11, withConstant(Tensor{Name: "c", Type: Int64, Dims: []int{1}, External: map[string]string{"location": "w"}}), `data is in another file, "w"`},
 		"deep":              {11, nested(40), "graphs are nested deeper than 32"},
-		"string constant":   {13, withNodes(Node{Name: "s", Op: "Constant", Out: []string{"y"}, Attrs: map[string]any{"value_string": "s"}}), `Constant node "s": its value_string is not supported`},
-		"training":          {13, withNodes(Node{Name: "d", Op: "Dropout", In: []string{"x", "", "x"}, Out: []string{"y"}}), `Dropout node "d": its training_mode is computed`},
-		"no input":          {9, withNodes(Node{Name: "c", Op: "Clip", Out: []string{"y"}}), `Clip node "c": has no input 0`},
+		"string constant":   {13, withNodes(Node{Name: "s", Op: "Constant", Out: []string{"y"}, Attrs: map[string]any{"value_string": "s"}}), `Constant node "s": attribute value_string is not supported`},
+		"training":          {13, withNodes(Node{Name: "d", Op: "Dropout", In: []string{"x", "", "x"}, Out: []string{"y"}}), `Dropout node "d": training_mode is computed`},
+		"no input":          {9, withNodes(Node{Name: "c", Op: "Clip", Out: []string{"y"}}), `Clip node "c": missing input 0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(File(c.opset, c.g))
@@ -138,15 +138,15 @@ func TestExternalData(t *testing.T) {
 		}
 	}
 	for want, where := range map[string]map[string]string{
-		"not a path within the model's directory": {"location": "../secret"},
-		`"/etc/passwd", which is not a path`:      {"location": "/etc/passwd"},
-		"path escapes from parent":                {"location": "out"},
-		"no such file":                            {"location": "gone"},
-		"is a directory":                          {"location": "sub"},
-		"is 16 bytes at offset 17 of":             {"location": "sub/w", "offset": "17"},
-		"has 8 bytes in":                          {"location": "sub/w", "length": "8"},
-		`has offset "-4"`:                         {"location": "sub/w", "offset": "-4"},
-		`has length "9223372036854775808"`:        {"location": "sub/w", "length": "9223372036854775808"},
+		"want a path within the model's directory":    {"location": "../secret"},
+		`"/etc/passwd" of external data: want a path`: {"location": "/etc/passwd"},
+		"path escapes from parent":                    {"location": "out"},
+		"no such file":                                {"location": "gone"},
+		"is a directory":                              {"location": "sub"},
+		"want 16 bytes at offset 17 of":               {"location": "sub/w", "offset": "17"},
+		"got 8 bytes in":                              {"location": "sub/w", "length": "8"},
+		`invalid offset "-4"`:                         {"location": "sub/w", "offset": "-4"},
+		`invalid length "9223372036854775808"`:        {"location": "sub/w", "length": "9223372036854775808"},
 	} {
 		if _, err := open(where); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `initializer "c"`) {
 			t.Errorf("%v: got %v", where, err)
@@ -172,7 +172,7 @@ func TestMemoryOfManySmallNodes(t *testing.T) {
 	m := append([]byte{0x3a, 0x80, 0x80, 0x80, 0x20}, g...)
 	var err error
 	all := allocated(func() { _, err = Parse(m) })
-	if err == nil || !strings.Contains(err.Error(), "has at least 33554432 nodes; at most 262144 are read") {
+	if err == nil || !strings.Contains(err.Error(), "got at least 33554432 nodes, want at most 262144") {
 		t.Errorf("got %v", err)
 	}
 	if all > 512<<20 {
@@ -204,7 +204,7 @@ func TestMemoryOfManySmallAttributes(t *testing.T) {
 	if all := allocated(func() { _, err = Parse(m) }); all > 1<<30 {
 		t.Errorf("%d MiB allocated for 16 MiB", all>>20)
 	}
-	if err == nil || !strings.Contains(err.Error(), "that take more than 512 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "take more than 512 MiB") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func upsampleScales(l *lifter, n *graph.Node) (bool, error) {
 	scales, ok := n.Attrs["scales"].([]float64)
 	if !ok {
-		return false, errors.New("has no attribute scales")
+		return false, errors.New("missing attribute scales")
 	}
 	delete(n.Attrs, "scales")
 	setInput(n, 1, l.build.Const("scales", graph.FromFloats(engine.FP32, []int{len(scales)}, scales)))
@@ -45,7 +45,7 @@ func resizeOfScales(_ *lifter, n *graph.Node) (bool, error) {
 		more, fewer = more || x > 1, fewer || x < 1
 	}
 	if more && fewer {
-		return false, errors.New("makes some dimensions larger and some smaller by the nearest pixel, which is not supported before opset 11")
+		return false, errors.New("enlarging some dimensions and reducing others by the nearest pixel is not supported before opset 11")
 	}
 	if fewer {
 		n.Attrs["nearest_mode"] = "ceil"
@@ -59,7 +59,7 @@ func resizeModes(_ *lifter, n *graph.Node) (bool, error) {
 		return false, nil
 	}
 	if graph.Attr(n, "mode", "nearest") != "nearest" || graph.Attr(n, "nearest_mode", "round_prefer_floor") != "floor" {
-		return false, errors.New("tf_half_pixel_for_nn is supported with mode nearest and nearest_mode floor alone")
+		return false, errors.New("tf_half_pixel_for_nn is only supported with mode nearest and nearest_mode floor")
 	}
 	n.Attrs["coordinate_transformation_mode"], n.Attrs["nearest_mode"] = "half_pixel", "round_prefer_ceil"
 	return false, nil

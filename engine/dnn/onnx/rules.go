@@ -55,10 +55,10 @@ func constantOf(n *graph.Node) (*graph.Tensor, error) {
 		case []int64:
 			return graph.Vector(a...), nil
 		default:
-			return nil, fmt.Errorf("its %s is not supported: constants are tensors of numbers", name)
+			return nil, fmt.Errorf("attribute %s is not supported: want a tensor of numbers", name)
 		}
 	}
-	return nil, errors.New("has no value that is supported: constants are tensors of numbers")
+	return nil, errors.New("missing value: want a tensor of numbers")
 }
 
 // liftDropout is left out: models are not trained here.
@@ -68,10 +68,10 @@ func liftDropout(l *lifter, n *graph.Node) (bool, error) {
 	}
 	if training := n.Input(2); training != nil {
 		if training.Const == nil {
-			return false, errors.New("its training_mode is computed, and has to be a constant")
+			return false, errors.New("training_mode is computed, want a constant")
 		}
 		if training.Const.Len() != 1 || training.Const.Ints()[0] != 0 {
-			return false, errors.New("is in training mode, which is not supported")
+			return false, errors.New("training mode is not supported, want inference")
 		}
 	}
 	if mask := n.Output(1); mask != nil {
@@ -97,7 +97,7 @@ func spatialNormalization(_ *lifter, n *graph.Node) (bool, error) {
 // trainingOutputs: before opset 14, that more outputs than one are wanted meant training.
 func trainingOutputs(_ *lifter, n *graph.Node) (bool, error) {
 	if n.Output(3) != nil || n.Output(4) != nil {
-		return false, errors.New("its outputs saved_mean and saved_var are not supported")
+		return false, errors.New("outputs saved_mean and saved_var are not supported")
 	}
 	if n.Output(1) != nil || n.Output(2) != nil {
 		n.Attrs["training_mode"] = int64(1)
@@ -202,7 +202,7 @@ func splitCount(_ *lifter, n *graph.Node) (bool, error) {
 func topKInput(l *lifter, n *graph.Node) (bool, error) {
 	k, ok := n.Attrs["k"].(int64)
 	if !ok {
-		return false, errors.New("has no attribute k")
+		return false, errors.New("missing attribute k")
 	}
 	delete(n.Attrs, "k")
 	setInput(n, 1, l.integerVector("k", k))

@@ -65,7 +65,7 @@ func keyAndValue(b []byte, e *[2]string) error {
 
 // typeNames are element types that there are no tensors of here.
 var typeNames = map[int64]string{
-	0: "of no type", 8: "strings", 14: "COMPLEX64", 15: "COMPLEX128", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2",
+	0: "UNDEFINED", 8: "STRING", 14: "COMPLEX64", 15: "COMPLEX128", 17: "FLOAT8E4M3FN", 18: "FLOAT8E4M3FNUZ", 19: "FLOAT8E5M2",
 	20: "FLOAT8E5M2FNUZ", 21: "UINT4", 22: "INT4", 23: "FLOAT4E2M1", 24: "FLOAT8E8M0", 25: "UINT2", 26: "INT2",
 }
 
@@ -75,9 +75,9 @@ func elementType(number int64) (engine.DType, error) {
 		return t, nil
 	}
 	if name, ok := typeNames[number]; ok {
-		return 0, fmt.Errorf("elements are %s, which is not supported", name)
+		return 0, fmt.Errorf("element type %s is not supported", name)
 	}
-	return 0, fmt.Errorf("elements are of type %d, which there is not", number)
+	return 0, fmt.Errorf("invalid element type %d", number)
 }
 
 // smallBytes is up to which size constants are copied out of the file.
@@ -95,7 +95,7 @@ func (m *Model) makeTensor(p *tensorProto) (*graph.Tensor, error) {
 	}
 	want, ok := (&engine.Ref{Type: typ, Shape: t.Shape}).Bytes()
 	if !ok {
-		return nil, fmt.Errorf("invalid shape %v of a tensor", p.dims)
+		return nil, fmt.Errorf("invalid shape %v", p.dims)
 	}
 	switch {
 	case p.external != nil:
@@ -109,7 +109,7 @@ func (m *Model) makeTensor(p *tensorProto) (*graph.Tensor, error) {
 		return nil, err
 	}
 	if len(t.Data) != want {
-		return nil, fmt.Errorf("has %d bytes of data, and its shape %v of %v takes %d", len(t.Data), p.dims, typ, want)
+		return nil, fmt.Errorf("got %d bytes of data, shape %v of %v takes %d", len(t.Data), p.dims, typ, want)
 	}
 	if want <= smallBytes || typ == engine.Bool {
 		t.Data = bytes.Clone(t.Data)
@@ -143,7 +143,7 @@ var errTooMany = errors.New("too many elements")
 func (p *tensorProto) typedBytes(t engine.DType, want int) ([]byte, error) {
 	number, wire := typedField(t)
 	if want/t.Size() > len(p.message) { // each takes at least a byte
-		return nil, fmt.Errorf("shape %v claims %d elements, in a message of %d bytes", p.dims, want/t.Size(), len(p.message))
+		return nil, fmt.Errorf("shape %v claims %d elements in a message of %d bytes", p.dims, want/t.Size(), len(p.message))
 	}
 	var data []byte
 	err := eachField(p.message, func(f field) error {
@@ -166,7 +166,7 @@ func (p *tensorProto) typedBytes(t engine.DType, want int) ([]byte, error) {
 		})
 	})
 	if errors.Is(err, errTooMany) {
-		return nil, fmt.Errorf("has more elements than its shape %v of %v", p.dims, t)
+		return nil, fmt.Errorf("got more elements than shape %v of %v", p.dims, t)
 	}
 	return data, err
 }

@@ -27,7 +27,7 @@ type decoder struct {
 // countElement counts an element of a list.
 func countElement[T any](d *decoder, element T) error {
 	if d.bytes += unsafe.Sizeof(element); d.bytes > maxDecoded {
-		return fmt.Errorf("has nodes, attributes, names and dimensions that take more than %d MiB", maxDecoded>>20)
+		return fmt.Errorf("nodes, attributes, names and dimensions take more than %d MiB", maxDecoded>>20)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func consumeField(message []byte) (field, int, error) {
 	case protowire.BytesType:
 		f.bytes, n = protowire.ConsumeBytes(rest)
 	default:
-		return field{}, 0, fmt.Errorf("field %d is a group: not an ONNX file, or damaged", number)
+		return field{}, 0, fmt.Errorf("field %d is a group: not an ONNX file, or corrupt", number)
 	}
 	if n < 0 {
 		return field{}, 0, wireError(n)
@@ -83,10 +83,10 @@ func consumeField(message []byte) (field, int, error) {
 
 // wireError is what a negative length of package protowire means here.
 func wireError(n int) error {
-	return fmt.Errorf("%w: not an ONNX file, or cut short", protowire.ParseError(n))
+	return fmt.Errorf("%w: not an ONNX file, or truncated", protowire.ParseError(n))
 }
 
-var errWireType = errors.New("is of another wire type than ONNX's: not an ONNX file, or damaged")
+var errWireType = errors.New("has another wire type than in ONNX: not an ONNX file, or corrupt")
 
 func (f field) checkType(typ protowire.Type) error {
 	if f.typ != typ {

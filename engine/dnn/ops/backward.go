@@ -27,11 +27,11 @@ var backwards = map[string]op.Definition{
 func undoneCall(c *op.Call) *op.Call {
 	shape, ok := c.List("shape")
 	if !ok {
-		c.Fail("attribute shape is not given")
+		c.Fail("missing attribute shape")
 	}
 	c.Shaped(0, shape...)
 	if !op.Known(shape) {
-		c.Fail("attribute shape is %v", shape)
+		c.Fail("invalid attribute shape %v: want sizes of 0 or more", shape)
 	}
 	x := graph.NewValue("")
 	x.Set(c.Out[0].Type, append([]int{}, shape...)) // without dimensions it is not nil
@@ -47,7 +47,7 @@ func sliceGrad(c *op.Call) {
 	steps, _ := c.List("steps")
 	rank := len(shape)
 	if len(starts) != rank*len(c.In) || len(steps) != len(starts) {
-		c.Fail("attributes starts and steps are %v and %v, for %d tensors of %d dimensions", starts, steps, len(c.In), rank)
+		c.Fail("invalid attributes starts %v and steps %v: want one for each of %d tensors and %d dimensions", starts, steps, len(c.In), rank)
 	}
 	for i := range c.In {
 		c.Same(i)
@@ -55,7 +55,7 @@ func sliceGrad(c *op.Call) {
 		for k, n := range d {
 			first, step := starts[i*rank+k], steps[i*rank+k]
 			if last := first + (n-1)*step; n > 0 && (min(first, last) < 0 || max(first, last) >= shape[k]) || max(step, -step) > c.Limit {
-				c.Fail("%d elements of input %d from %d in steps of %d, in dimension %d of %v", n, i, first, step, k, shape)
+				c.Fail("cannot place %d elements of input %d from %d in steps of %d in dimension %d of %v", n, i, first, step, k, shape)
 			}
 		}
 	}

@@ -21,19 +21,19 @@ func computeIf(c *op.Call) {
 	for i, name := range []string{"else_branch", "then_branch"} {
 		g, ok := op.Attribute[*graph.Graph](c, name)
 		if !ok {
-			c.Fail("attribute %s is not given", name)
+			c.Fail("missing attribute %s", name)
 		}
 		if len(g.Inputs) != 0 || len(g.Outputs) != len(c.Out) {
-			c.Fail("attribute %s has %d inputs and %d outputs, and If has %d", name, len(g.Inputs), len(g.Outputs), len(c.Out))
+			c.Fail("branch %s has %d inputs and %d outputs, want 0 and %d", name, len(g.Inputs), len(g.Outputs), len(c.Out))
 		}
 		if branchDepth(g, deepest) < 0 {
-			c.Fail("attribute %s has more than %d branches within each other", name, deepest)
+			c.Fail("branch %s is nested deeper than %d", name, deepest)
 		}
 		branches[i] = g
 	}
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		if in[0].Len() != 1 {
-			c.Fail("the condition has the shape %v", in[0].Shape)
+			c.Fail("condition has shape %v, want one element", in[0].Shape)
 		}
 		values := map[*graph.Value]*graph.Tensor{}
 		for i, v := range c.Node.Reads() {
@@ -94,7 +94,7 @@ func inferNodes(c *op.Call, g *graph.Graph) error {
 	for _, n := range g.Nodes {
 		known, ok := Lookup(n.Op)
 		if !ok {
-			c.Fail("%v: there is no such operation", n)
+			c.Fail("%v: unknown operation", n)
 		}
 		if err := known.Infer(n); err != nil {
 			return err
@@ -108,11 +108,11 @@ func joinBranch(c *op.Call, g *graph.Graph, second bool) {
 	for i, v := range g.Outputs {
 		switch o := c.Out[i]; {
 		case v == nil:
-			c.Fail("output %d of a branch is not given", i)
+			c.Fail("missing output %d of a branch", i)
 		case !second:
 			o.Type, o.Shape, o.Rank = v.Type, slices.Clone(v.Shape), v.Rank
 		case o.Type != v.Type && o.Type != 0 && v.Type != 0:
-			c.Fail("output %d is of %v or of %v", i, v.Type, o.Type)
+			c.Fail("output %d has elements of %v in one branch, %v in the other", i, v.Type, o.Type)
 		case o.Rank != v.Rank:
 			o.Shape, o.Rank = nil, -1
 		default:
@@ -130,7 +130,7 @@ func computeBranch(c *op.Call, g *graph.Graph, values map[*graph.Value]*graph.Te
 	for _, n := range g.Nodes {
 		known, ok := Lookup(n.Op)
 		if !ok {
-			c.Fail("%v: there is no such operation", n)
+			c.Fail("%v: unknown operation", n)
 		}
 		reads := n.In
 		if len(n.Subgraphs()) > 0 {
@@ -160,7 +160,7 @@ func tensorsOf(c *op.Call, of []*graph.Value, values map[*graph.Value]*graph.Ten
 			out[i] = v.Const
 		}
 		if out[i] == nil {
-			c.Fail("a branch reads %s, which is not given", v.Name)
+			c.Fail("branch reads %s, which is missing", v.Name)
 		}
 	}
 	return out

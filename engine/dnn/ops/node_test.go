@@ -190,7 +190,7 @@ func (d *table) add(names []string, err error) {
 
 var particular = regexp.MustCompile(`^(.*\.(onnx|pb): )?(.*? node (that computes )?"[^"]*": )?((input|output|initializer) "[^"]*":? )?`)
 
-var small = regexp.MustCompile(`(elements are|attribute to is element type) (FLOAT[48].*|U?INT[24]|1[789]|2[0-6]), which is not supported`)
+var small = regexp.MustCompile(`(invalid attribute to: )?element type (FLOAT[48].*|U?INT[24]|1[789]|2[0-6]) is not supported`)
 
 // reason is an error without what is of one test alone.
 func reason(err error) string {

@@ -40,7 +40,7 @@ func checkScaling(c *op.Call, i int, d []int, axis, block int) {
 		c.Expect(i, d[axis])
 	default:
 		if block == 0 || axis >= len(d) {
-			c.Fail("input %d has the shape %v, for the input %v", i, s, d)
+			c.Fail("input %d has shape %v, which does not fit input %v", i, s, d)
 		}
 		want := slices.Clone(d)
 		if d[axis] >= 0 {
@@ -106,7 +106,7 @@ func scalingBlocks(c *op.Call) (d []int, axis, block int) {
 		axis = c.Dimension("attribute axis", axis, max(len(d), 1))
 	}
 	if block = c.Int("block_size", 0); block < 0 || block > c.Limit {
-		c.Fail("attribute block_size is %d", block)
+		c.Fail("invalid attribute block_size %d", block)
 	}
 	checkScaling(c, 1, d, axis, block)
 	checkScaling(c, 2, d, axis, block)

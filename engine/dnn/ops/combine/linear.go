@@ -44,11 +44,11 @@ func matMul(c *op.Call) {
 	}
 	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	if k2 := b[len(b)-2]; k >= 0 && k2 >= 0 && k != k2 {
-		c.Fail("%v times %v", c.Dims(0), c.Dims(1))
+		c.Fail("cannot multiply %v by %v", c.Dims(0), c.Dims(1))
 	}
 	batch, ok := op.BroadcastShape(a[:len(a)-2], b[:len(b)-2])
 	if !ok {
-		c.Fail("%v times %v", c.Dims(0), c.Dims(1))
+		c.Fail("cannot multiply %v by %v", c.Dims(0), c.Dims(1))
 	}
 	shape := slices.Clone(batch)
 	if !vectorA {
@@ -88,13 +88,13 @@ func gemm(c *op.Call) {
 		b = []int{b[1], b[0]}
 	}
 	if a[1] >= 0 && b[0] >= 0 && a[1] != b[0] {
-		c.Fail("%v times %v", a, b)
+		c.Fail("cannot multiply %v by %v", a, b)
 	}
 	c.Shaped(0, a[0], b[1])
 	if c.Has(2) {
 		to, ok := op.BroadcastShape(c.Out[0].Shape, c.Dims(2))
 		if !ok || !op.Fits(to, c.Out[0].Shape) {
-			c.Fail("input 2 has the shape %v, and the product %v", c.Dims(2), c.Out[0].Shape)
+			c.Fail("input 2 has shape %v, which does not broadcast to %v", c.Dims(2), c.Out[0].Shape)
 		}
 	}
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
@@ -127,7 +127,7 @@ func einsum(c *op.Call) {
 			if before, ok := size[letter]; !ok || before == 1 || before < 0 {
 				size[letter] = d
 			} else if d >= 0 && d != 1 && d != before {
-				c.Fail("%s is %d and %d in %q", string(letter), before, d, equation)
+				c.Fail("dimension %s is %d and %d in equation %q", string(letter), before, d, equation)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func einsum(c *op.Call) {
 		all[i] = size[letter]
 	}
 	c.Shaped(0, all[:len(result)]...)
-	c.CheckShape("the product", all)
+	c.CheckShape("product", all)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		var views []*graph.Tensor
 		for i, t := range in {
@@ -194,7 +194,7 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 	left, right, explicit := strings.Cut(strings.ReplaceAll(s, " ", ""), "->")
 	parts := strings.Split(left, ",")
 	if len(parts) != len(c.In) {
-		c.Fail("attribute equation is %q, for %d inputs", s, len(c.In))
+		c.Fail("invalid equation %q: got %d inputs", s, len(c.In))
 	}
 	var most int
 	count := map[rune]int{}
@@ -202,7 +202,7 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 		rank := len(c.Dims(i))
 		term, dots := parseTerm(c, part, rank, s)
 		if len(term) != rank {
-			c.Fail("attribute equation is %q, and input %d has %d dimensions", s, i, rank)
+			c.Fail("invalid equation %q: input %d has %d dimensions", s, i, rank)
 		}
 		for _, letter := range term {
 			count[letter]++
@@ -222,11 +222,11 @@ func parseEquation(c *op.Call, s string) (terms [][]rune, result []rune) {
 		return terms, result
 	}
 	if result, _ = parseTerm(c, right, len(strings.ReplaceAll(right, "...", ""))+most, s); slices.ContainsFunc(result, func(l rune) bool { return count[l] == 0 }) {
-		c.Fail("attribute equation is %q, whose result has other letters", s)
+		c.Fail("invalid equation %q: the result has letters that no input has", s)
 	}
 	for i, letter := range result {
 		if slices.Contains(result[:i], letter) {
-			c.Fail("attribute equation is %q, whose result has a letter twice", s)
+			c.Fail("invalid equation %q: the result has a letter twice", s)
 		}
 	}
 	return terms, result
@@ -244,7 +244,7 @@ func parseTerm(c *op.Call, part string, rank int, equation string) (term []rune,
 	}
 	for i, letter := range append(term, []rune(after)...) {
 		if (letter < 'A' || letter > 'z' || letter > 'Z' && letter < 'a') && (i < len(before) || i >= len(before)+dots) {
-			c.Fail("attribute equation is %q", equation)
+			c.Fail("invalid equation %q: want letters", equation)
 		}
 	}
 	return append(term, []rune(after)...), dots

@@ -34,7 +34,7 @@ func perChannel(c *op.Call, inputs ...int) []int {
 
 func batchNormalization(c *op.Call) {
 	if c.Flag("training_mode", false) || len(c.Out) > 1 {
-		c.Fail("it is of training, and only inference is done")
+		c.Fail("training mode is not supported, want inference")
 	}
 	epsilon := c.Float("epsilon", 1e-5)
 	d := perChannel(c, 1, 2, 3, 4)
@@ -88,7 +88,7 @@ func groupNormalization(c *op.Call) {
 	d := perChannel(c, 1, 2)
 	n := c.Int("num_groups", 0)
 	if n < 1 || d[1] >= 0 && d[1]%n != 0 {
-		c.Fail("attribute num_groups is %d, of %d channels", n, d[1])
+		c.Fail("invalid attribute num_groups %d: want a divisor of %d channels", n, d[1])
 	}
 	standardiseGroups(c, d, op.Product(d[1:])/n, c.Float("epsilon", 1e-5))
 }
@@ -104,7 +104,7 @@ func fromAxis(c *op.Call) (d []int, axis int, epsilon float64) {
 		}
 		c.Elements(i, op.Floats)
 		if to, ok := op.BroadcastShape(d, c.Dims(i)); !ok || !op.Fits(to, d) {
-			c.Fail("input %d has the shape %v, and input 0 %v", i, c.Dims(i), d)
+			c.Fail("input %d has shape %v, input 0 has %v", i, c.Dims(i), d)
 		}
 	}
 	c.Shaped(0, d...)
@@ -198,7 +198,7 @@ func alongAxis(f func([]float64)) func(*op.Call) {
 func lpNormalization(c *op.Call) {
 	p := c.Int("p", 2)
 	if p != 1 && p != 2 {
-		c.Fail("attribute p is %d, not 1 or 2", p)
+		c.Fail("invalid attribute p %d: want 1 or 2", p)
 	}
 	alongAxis(func(x []float64) {
 		n := op.Norm(p)(x)
@@ -211,7 +211,7 @@ func localResponseNormalization(c *op.Call) {
 	alpha, beta, bias := c.Float("alpha", 1e-4), c.Float("beta", 0.75), c.Float("bias", 1)
 	d := c.Ranked(0, 2, math.MaxInt)
 	if size < 1 || size > 1<<16 {
-		c.Fail("attribute size is %d", size)
+		c.Fail("invalid attribute size %d: want 1 to %d", size, 1<<16)
 	}
 	c.Shaped(0, d...)
 	c.OnFloats(func(in [][]float64) []float64 {

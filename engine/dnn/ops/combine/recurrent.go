@@ -110,7 +110,7 @@ func newRecurrence(c *op.Call, k kind, directions int) (r *recurrence, x []int) 
 	if given := c.Int("hidden_size", hidden); hidden < 0 {
 		hidden = given
 	} else if given != hidden {
-		c.Fail("attribute hidden_size is %d, and the weights have %d", given, hidden)
+		c.Fail("invalid attribute hidden_size %d: weights have %d", given, hidden)
 	}
 	if hidden < 0 {
 		panic(op.Unknown{})
@@ -118,7 +118,7 @@ func newRecurrence(c *op.Call, k kind, directions int) (r *recurrence, x []int) 
 	r = &recurrence{kind: k, hidden: hidden, input: x[2], clip: c.Float("clip", math.Inf(1))}
 	r.inputForget, r.linearFirst = c.Flag("input_forget", false), c.Flag("linear_before_reset", false)
 	if hidden > 1<<20 || !(r.clip >= 0) {
-		c.Fail("hidden_size is %d, and clip %g", hidden, r.clip)
+		c.Fail("invalid hidden_size %d or clip %g: want at most 1048576, and 0 or more", hidden, r.clip)
 	}
 	c.Expect(1, directions, k.gates*hidden, x[2])
 	c.Expect(2, directions, k.gates*hidden, hidden)
@@ -132,14 +132,14 @@ func directionActivations(c *op.Call, k kind, directions int) (out []func(float6
 		names = slices.Repeat(k.activations, directions)
 	}
 	if len(names) != len(k.activations)*directions {
-		c.Fail("attribute activations is %v, of %d", names, len(k.activations)*directions)
+		c.Fail("invalid attribute activations %v: want %d", names, len(k.activations)*directions)
 	}
 	alphas, _ := op.Attribute[[]float64](c, "activation_alpha")
 	betas, _ := op.Attribute[[]float64](c, "activation_beta")
 	for _, name := range names {
 		f, ok := elementwise.Curves[name]
 		if !ok || slices.Contains([]string{"Celu", "Selu", "Swish"}, name) {
-			c.Fail("attribute activations is %v, of which %q is not one that there is", names, name)
+			c.Fail("invalid attribute activations %v: %q is not supported", names, name)
 		}
 		alpha, beta := f.Alpha, f.Beta
 		if f.Parameters > 0 && len(alphas) > 0 {
@@ -149,7 +149,7 @@ func directionActivations(c *op.Call, k kind, directions int) (out []func(float6
 			beta, betas = betas[0], betas[1:]
 		}
 		if math.IsNaN(alpha) || math.IsNaN(beta) {
-			c.Fail("activation %s has no activation_alpha or activation_beta", name)
+			c.Fail("missing activation_alpha or activation_beta of activation %s", name)
 		}
 		out = append(out, func(x float64) float64 { return f.F(x, alpha, beta) })
 	}
@@ -177,7 +177,7 @@ func (r *recurrence) run(c *op.Call, in []*graph.Tensor, x []int, functions []fu
 		w.f = functions[d*len(r.activations):]
 		for b, n := range lengths {
 			if n < 0 || n > int64(steps) {
-				c.Fail("sequence %d has the length %d, of %d", b, n, steps)
+				c.Fail("invalid length of sequence %d: got %d, want at most %d", b, n, steps)
 			}
 			at := (d*batch + b) * r.hidden
 			for t := range int(n) {

@@ -110,7 +110,7 @@ func reduceOp(f func([]float64) float64, i func([]int64) int64, u func([]uint64)
 			case graph.Floating(t.Type) || i == nil:
 				return op.One(graph.FromFloats(t.Type, shape, op.Reduced(l, t.Floats(), f)))
 			case u != nil && len(l.Steps) == 0 && len(l.Starts) > 0:
-				c.Fail("no elements along %v of %v, and %v has no infinity", axes, d, t.Type)
+				c.Fail("no elements to reduce along %v of %v: %v has no infinity", axes, d, t.Type)
 			case u != nil && t.Type == engine.Uint64:
 				return op.One(graph.FromInts(t.Type, shape, op.Converted[int64](op.Reduced(l, op.Converted[uint64](t.Ints()), u))))
 			}
@@ -126,7 +126,7 @@ func cumSum(c *op.Call) {
 	c.Shaped(0, d...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		if in[1].Len() != 1 {
-			c.Fail("the axis has the shape %v", in[1].Shape)
+			c.Fail("axis has shape %v, want one element", in[1].Shape)
 		}
 		l := op.LanesOf(d, []int{c.Dimension("the axis", int(in[1].Ints()[0]), len(d))})
 		if graph.Floating(in[0].Type) {

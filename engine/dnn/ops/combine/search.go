@@ -51,7 +51,7 @@ func argExtreme(sign int) func(*op.Call) {
 		c.Shaped(0, reducedShape(d, []int{axis}, keep)...)
 		c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 			if d[axis] == 0 && op.Product(c.Out[0].Shape) > 0 {
-				c.Fail("no elements along dimension %d of %v", axis, d)
+				c.Fail("no elements to search along dimension %d of %v", axis, d)
 			}
 			compare, l := elementOrder(in[0]), op.LanesOf(d, []int{axis})
 			var out []int64
@@ -81,7 +81,7 @@ func topK(c *op.Call) {
 	k := -1
 	if given, ok := c.Ints(1); ok {
 		if len(given) != 1 || given[0] < 0 || d[axis] >= 0 && given[0] > d[axis] {
-			c.Fail("K is %v, of %d", given, d[axis])
+			c.Fail("invalid K %v: want one number from 0 to %d", given, d[axis])
 		}
 		k = given[0]
 	}

@@ -78,7 +78,7 @@ func broadcastOutput(c *op.Call, inputs ...int) {
 		}
 		to, ok := op.BroadcastShape(shape, d)
 		if !ok {
-			c.Fail("input %d has the shape %v, which does not broadcast with %v", i, d, shape)
+			c.Fail("input %d has shape %v, which does not broadcast with %v", i, d, shape)
 		}
 		shape = to
 	}
@@ -150,7 +150,7 @@ func mod(c *op.Call) {
 		return
 	}
 	if graph.Floating(c.In[0].Type) {
-		c.Fail("attribute fmod is 0, which is for integers, and input 0 is of %v", c.In[0].Type)
+		c.Fail("invalid attribute fmod 0 for input 0 of %v: want 1, or integers", c.In[0].Type)
 	}
 	foldInputs(nil, remainder[int64], remainder[uint64])(c)
 }
@@ -183,7 +183,7 @@ func leakyRelu[T op.Number](x, slope T) T {
 // checkKeepsShape checks that an input has output 0's shape, so that it is the others alone that are broadcast.
 func checkKeepsShape(c *op.Call, i int) {
 	if d := c.Dims(i); !op.Fits(c.Out[0].Shape, d) {
-		c.Fail("input %d has the shape %v, and the others broadcast it to %v", i, d, c.Out[0].Shape)
+		c.Fail("input %d has shape %v, which broadcasts to another, %v", i, d, c.Out[0].Shape)
 	}
 }
 
@@ -193,7 +193,7 @@ func bitShift(c *op.Call) {
 	case "RIGHT":
 		shift = func(a, b int64) int64 { return int64(uint64(a) >> uint64(b)) }
 	case "":
-		c.Fail("attribute direction is not given")
+		c.Fail("missing attribute direction")
 	}
 	foldInputs(nil, shift, nil)(c)
 }

@@ -14,7 +14,7 @@ var Selections = map[string]op.Definition{
 func where(c *op.Call) {
 	t := c.Elements(1, op.Anything)
 	if other := c.Elements(2, op.Anything); t != 0 && other != 0 && t != other {
-		c.Fail("input 2 is of %v, and input 1 of %v", other, t)
+		c.Fail("input 2 has elements of %v, input 1 of %v: want equal types", other, t)
 	}
 	c.Typed(0, t)
 	broadcastAll(c)

@@ -217,7 +217,7 @@ func dropout(c *op.Call) {
 	c.Typed(1, engine.Bool)
 	if c.Has(2) {
 		if training, ok := c.Scalar(2); ok && training != 0 {
-			c.Fail("it is of training, and only inference is done")
+			c.Fail("training mode is not supported, want inference")
 		}
 	}
 	likeInput(c)
@@ -238,7 +238,7 @@ func cast(c *op.Call) {
 	} else {
 		c.Typed(0, c.Dtype("to", 0))
 		if c.Out[0].Type == 0 {
-			c.Fail("attribute to is not given")
+			c.Fail("missing attribute to")
 		}
 	}
 	likeInput(c)

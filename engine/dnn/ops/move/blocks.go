@@ -13,7 +13,7 @@ func depthToSpace(c *op.Call) {
 	d := c.Ranked(0, 4, 4)
 	b := blockSize(c)
 	if d[1]%(b*b) > 0 {
-		c.Fail("%d channels in blocks of %d", d[1], b*b)
+		c.Fail("input has %d channels, want a multiple of %d", d[1], b*b)
 	}
 	perm := []int{0, 3, 4, 1, 5, 2} // n, b, b, c, h, w
 	channelFirst := c.Word("mode", "DCR", "CRD") == "CRD"
@@ -34,7 +34,7 @@ func spaceToDepth(c *op.Call) {
 	d := c.Ranked(0, 4, 4)
 	b := blockSize(c)
 	if d[2]%b > 0 || d[3]%b > 0 {
-		c.Fail("an image of %d by %d in blocks of %d", d[2], d[3], b)
+		c.Fail("image is %d by %d, want multiples of blocksize %d", d[2], d[3], b)
 	}
 	c.Shaped(0, d[0], op.Multiple(d[1], b*b), op.Over(d[2], b), op.Over(d[3], b))
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
@@ -46,7 +46,7 @@ func spaceToDepth(c *op.Call) {
 func blockSize(c *op.Call) int {
 	b := c.Int("blocksize", 0)
 	if b < 1 || b > math.MaxInt16 {
-		c.Fail("attribute blocksize is %d", b)
+		c.Fail("invalid attribute blocksize %d: want 1 to 32767", b)
 	}
 	return b
 }
@@ -58,7 +58,7 @@ func trilu(c *op.Call) {
 	if c.Has(1) {
 		var ks []int
 		if ks, ok = c.Ints(1); ok && len(ks) != 1 {
-			c.Fail("%d diagonals, of 1", len(ks))
+			c.Fail("got %d diagonals, want 1", len(ks))
 		} else if ok {
 			k = ks[0]
 		}
@@ -83,7 +83,7 @@ func reverseSequence(c *op.Call) {
 	d := c.Ranked(0, 2, math.MaxInt)
 	batch, along := c.Axis("batch_axis", 1, 2), c.Axis("time_axis", 0, 2)
 	if batch == along {
-		c.Fail("attributes batch_axis and time_axis are both %d", batch)
+		c.Fail("attributes batch_axis and time_axis are both %d, want different ones", batch)
 	}
 	c.Elements(1, 1<<engine.Int64)
 	c.Expect(1, d[batch])
@@ -95,7 +95,7 @@ func reverseSequence(c *op.Call) {
 		chunk := stride[1] * size
 		for b, n := range lengths {
 			if n < 0 || n > int64(d[along]) {
-				c.Fail("sequence %d has the length %d, of %d", b, n, d[along])
+				c.Fail("invalid length of sequence %d: got %d, want at most %d", b, n, d[along])
 			}
 			for k := range int(n) {
 				to, from := b*stride[batch]+k*stride[along], b*stride[batch]+(int(n)-1-k)*stride[along]

@@ -50,7 +50,7 @@ func checkIndexShape(c *op.Call, i, axis int) []int {
 		ok = k == axis || d[k] < 0 || at[k] <= d[k]
 	}
 	if !ok {
-		c.Fail("input %d has the shape %v, and input 0 %v", i, at, d)
+		c.Fail("input %d has shape %v, which does not fit input 0, %v", i, at, d)
 	}
 	return at
 }
@@ -81,7 +81,7 @@ func coordinateCount(c *op.Call, i, batch int) int {
 	d, at := c.Dims(0), c.Ranked(i, 1, math.MaxInt)
 	n := at[len(at)-1]
 	if n > len(d)-batch || n == 0 {
-		c.Fail("input %d has indices of %d coordinates, for %d dimensions", i, n, len(d)-batch)
+		c.Fail("input %d has indices of %d coordinates, want at most %d", i, n, len(d)-batch)
 	}
 	return n
 }
@@ -91,7 +91,7 @@ func gatherND(c *op.Call) {
 	d, at := c.Dims(0), c.Dims(1)
 	batch := c.Int("batch_dims", 0)
 	if batch < 0 || batch > min(len(d), len(at)-1) {
-		c.Fail("attribute batch_dims is %d, of %v and %v", batch, d, at)
+		c.Fail("invalid attribute batch_dims %d for inputs %v and %v", batch, d, at)
 	}
 	n := coordinateCount(c, 1, batch)
 	if n < 0 {
@@ -207,7 +207,7 @@ func compress(c *op.Call) {
 		var index []int
 		for i, keep := range in[1].Ints() {
 			if keep != 0 && i >= d[axis] {
-				c.Fail("entry %d is chosen, of %d", i, d[axis])
+				c.Fail("invalid index %d: want below %d", i, d[axis])
 			}
 			if keep != 0 {
 				index = append(index, i)

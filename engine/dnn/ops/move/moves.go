@@ -33,7 +33,7 @@ var Moves = map[string]op.Definition{
 // reshapeTo makes output 0 the elements of input 0 in another shape.
 func reshapeTo(c *op.Call, shape []int) {
 	if from := c.Dims(0); op.Known(from) && op.Known(shape) && op.Product(from) != op.Product(shape) {
-		c.Fail("%v has %d elements, and %v would have %d", from, op.Product(from), shape, op.Product(shape))
+		c.Fail("cannot reshape %v of %d elements to %v of %d", from, op.Product(from), shape, op.Product(shape))
 	}
 	c.Shaped(0, shape...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor { return op.One(in[0].Reshaped(c.Out[0].Shape...)) }
@@ -55,17 +55,17 @@ func reshape(c *op.Call) {
 	for i, d := range want {
 		switch {
 		case d == 0 && !zero && i >= len(from):
-			c.Fail("dimension %d of the shape %v is to be that of the input, which has the shape %v", i, want, from)
+			c.Fail("invalid shape %[2]v: dimension %[1]d is 0, to be copied, and input %[3]v has none", i, want, from)
 		case d == 0 && !zero:
 			shape[i] = from[i]
 		case d == -1 && open >= 0 || d < -1:
-			c.Fail("the shape is %v", want)
+			c.Fail("invalid shape %v: want sizes, and -1 at most once", want)
 		case d == -1:
 			open = i
 		}
 	}
 	if open >= 0 {
-		c.CheckShape("the shape", shape)
+		c.CheckShape("shape", shape)
 		shape[open] = inferredDimension(c, from, slices.Delete(slices.Clone(shape), open, open+1), want)
 	}
 	reshapeTo(c, shape)
@@ -87,7 +87,7 @@ func inferredDimension(c *op.Call, from, others, want []int) int {
 	case m == 0 && n == 0:
 		return 0
 	case m == 0 || n%m != 0:
-		c.Fail("%d elements do not fit into the shape %v", n, want)
+		c.Fail("cannot reshape %d elements to %v", n, want)
 	}
 	return n / m
 }
@@ -114,7 +114,7 @@ func squeeze(c *op.Call) {
 		}
 		for _, a := range c.Dimensions("the axes", axes, len(d)) {
 			if drop[a] = true; d[a] != 1 && d[a] >= 0 {
-				c.Fail("dimension %d of %v is not 1", a, d)
+				c.Fail("cannot squeeze dimension %d of %v: want 1", a, d)
 			}
 		}
 	} else {
@@ -143,7 +143,7 @@ func unsqueeze(c *op.Call) {
 		return
 	}
 	if len(axes) > 64 {
-		c.Fail("%d axes", len(axes))
+		c.Fail("got %d axes, want at most 64", len(axes))
 	}
 	shape := make([]int, len(d)+len(axes))
 	for _, a := range c.Dimensions("the axes", axes, len(shape)) {
@@ -166,7 +166,7 @@ func transpose(c *op.Call) {
 		}
 	}
 	if len(perm) != len(d) {
-		c.Fail("attribute perm is %v, and the input has %d dimensions", perm, len(d))
+		c.Fail("invalid attribute perm %v: want each of %d dimensions once", perm, len(d))
 	}
 	perm = c.Dimensions("attribute perm", perm, len(d))
 	shape := make([]int, len(d))
@@ -191,7 +191,7 @@ func slice(c *op.Call) {
 	var cuts []cut
 	for i, a := range c.Dimensions("the axes", axes, len(d)) {
 		if steps[i] == 0 {
-			c.Fail("step %d is 0", i)
+			c.Fail("invalid step %d: want other than 0", i)
 		}
 		if d[a] < 0 {
 			if shape[a] = -1; starts[i] == 0 && steps[i] == 1 && ends[i] >= math.MaxInt32 {
@@ -232,7 +232,7 @@ func sliceInputs(c *op.Call, rank int) (axes, starts, ends, steps []int, ok bool
 		ok = ok && ok2
 	}
 	if ok && (len(starts) > rank || len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts)) {
-		c.Fail("%d starts, %d ends, %d axes and %d steps for %d dimensions", len(starts), len(ends), len(axes), len(steps), rank)
+		c.Fail("got %d starts, %d ends, %d axes and %d steps for %d dimensions: want equal numbers", len(starts), len(ends), len(axes), len(steps), rank)
 	}
 	return axes, starts, ends, steps, ok
 }
@@ -273,7 +273,7 @@ func cutOf(n, start, end, step int) cut {
 func concat(c *op.Call) {
 	first := c.Dims(0)
 	if _, ok := c.Node.Attrs["axis"]; !ok {
-		c.Fail("attribute axis is not given")
+		c.Fail("missing attribute axis")
 	}
 	axis := c.Axis("axis", 0, len(first))
 	shape := slices.Clone(first)
@@ -281,7 +281,7 @@ func concat(c *op.Call) {
 		c.Same(i)
 		d := c.Dims(i)
 		if len(d) != len(first) {
-			c.Fail("input %d has the shape %v, and input 0 %v", i, d, first)
+			c.Fail("input %d has shape %v, input 0 has %v: want equal ones but along the axis", i, d, first)
 		}
 		for k := range d {
 			switch {
@@ -292,7 +292,7 @@ func concat(c *op.Call) {
 			case shape[k] < 0:
 				shape[k] = d[k]
 			case d[k] >= 0 && d[k] != shape[k]:
-				c.Fail("input %d has the shape %v, and input 0 %v", i, d, first)
+				c.Fail("input %d has shape %v, input 0 has %v: want equal ones but along the axis", i, d, first)
 			}
 		}
 		c.CheckShape("output 0", shape)
@@ -339,7 +339,7 @@ func split(c *op.Call) {
 func splitSizes(c *op.Call, n int) (sizes []int, ok bool) {
 	outputs := c.Int("num_outputs", len(c.Out))
 	if outputs != len(c.Out) {
-		c.Fail("attribute num_outputs is %d, and there are %d outputs", outputs, len(c.Out))
+		c.Fail("invalid attribute num_outputs %d: node has %d outputs", outputs, len(c.Out))
 	}
 	if !c.Has(1) {
 		if n < 0 {
@@ -357,11 +357,11 @@ func splitSizes(c *op.Call, n int) (sizes []int, ok bool) {
 	total := 0
 	for _, s := range sizes {
 		if total += s; s < 0 || s > c.Limit || total > c.Limit {
-			c.Fail("split is %v", sizes)
+			c.Fail("invalid split %v: want sizes of 0 or more", sizes)
 		}
 	}
 	if len(sizes) != outputs || n >= 0 && total != n {
-		c.Fail("split is %v, of %d entries and %d outputs", sizes, n, outputs)
+		c.Fail("invalid split %v: want a sum of %d, and %d sizes", sizes, n, outputs)
 	}
 	return sizes, true
 }
@@ -374,13 +374,13 @@ func expand(c *op.Call) {
 		}
 		return
 	}
-	c.CheckShape("the shape", want)
+	c.CheckShape("shape", want)
 	if !op.Known(want) {
-		c.Fail("the shape is %v", want)
+		c.Fail("invalid shape %v: want sizes of 0 or more", want)
 	}
 	shape, ok := op.BroadcastShape(c.Dims(0), want)
 	if !ok {
-		c.Fail("input 0 has the shape %v, which does not broadcast with %v", c.Dims(0), want)
+		c.Fail("input 0 has shape %v, which does not broadcast with %v", c.Dims(0), want)
 	}
 	c.Shaped(0, shape...)
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor { return op.One(op.Expanded(in[0], c.Out[0].Shape)) }
@@ -394,12 +394,12 @@ func tile(c *op.Call) {
 		return
 	}
 	if len(repeats) != len(d) {
-		c.Fail("%d repeats of %d dimensions", len(repeats), len(d))
+		c.Fail("got %d repeats, want %d", len(repeats), len(d))
 	}
 	shape := slices.Clone(d)
 	for i, r := range repeats {
 		if r < 0 || r > c.Limit {
-			c.Fail("the repeats are %v", repeats)
+			c.Fail("invalid repeats %v: want 0 to %d", repeats, c.Limit)
 		}
 		if d[i] >= 0 {
 			shape[i] *= r

@@ -23,10 +23,10 @@ func Pad(c *op.Call) {
 			continue
 		}
 		if shape[i] += before[i] + after[i]; shape[i] < 0 {
-			c.Fail("dimension %d of %v with the pads %d and %d", i, d, before[i], after[i])
+			c.Fail("dimension %d of %v with pads %d and %d would be negative", i, d, before[i], after[i])
 		}
 		if mode != "constant" && d[i] == 0 && shape[i] > 0 {
-			c.Fail("dimension %d of %v has nothing to pad with", i, d)
+			c.Fail("cannot pad dimension %d of %v: it has no elements to repeat", i, d)
 		}
 	}
 	c.Shaped(0, shape...)
@@ -34,7 +34,7 @@ func Pad(c *op.Call) {
 		var fill []byte
 		if len(in) > 2 && in[2] != nil {
 			if in[2].Len() != 1 {
-				c.Fail("the value has the shape %v", in[2].Shape)
+				c.Fail("value has shape %v, want one element", in[2].Shape)
 			}
 			fill = in[2].Data
 		}
@@ -63,13 +63,13 @@ func PadInputs(c *op.Call, rank int) (before, after []int, ok bool) {
 		return nil, nil, false
 	}
 	if len(pads) != 2*len(axes) {
-		c.Fail("%d pads for %d dimensions", len(pads), len(axes))
+		c.Fail("got %d pads, want two for each of %d dimensions", len(pads), len(axes))
 	}
 	before, after = make([]int, rank), make([]int, rank)
 	for i, a := range axes {
 		before[a], after[a] = pads[i], pads[len(axes)+i]
 		if max(before[a], after[a]) > c.Limit || min(before[a], after[a]) < -c.Limit {
-			c.Fail("the pads are %v", pads)
+			c.Fail("invalid pads %v: want at most %d elements", pads, c.Limit)
 		}
 	}
 	return before, after, true
@@ -107,7 +107,7 @@ func centerCropPad(c *op.Call) {
 		return
 	}
 	if len(want) != len(axes) || slices.ContainsFunc(want, func(n int) bool { return n < 0 }) {
-		c.Fail("the shape is %v, for %d dimensions", want, len(axes))
+		c.Fail("invalid shape %v: want %d sizes", want, len(axes))
 	}
 	shape := slices.Clone(d)
 	for i, a := range axes {

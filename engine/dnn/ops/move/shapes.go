@@ -62,11 +62,11 @@ func constant(c *op.Call) {
 		case []float64:
 			t = graph.FromFloats(engine.FP32, []int{len(v)}, v)
 		default:
-			c.Fail("attribute %s is %T, which is not done", name, a)
+			c.Fail("attribute %s of type %T is not supported", name, a)
 		}
 	}
 	if t == nil || len(c.Node.Attrs) != 1 {
-		c.Fail("%d attributes, of 1 that is its value", len(c.Node.Attrs))
+		c.Fail("got %d attributes, want one, the value", len(c.Node.Attrs))
 	}
 	c.CheckData([]*graph.Tensor{t})
 	c.Typed(0, t.Type)
@@ -81,13 +81,13 @@ func constantOfShape(c *op.Call) {
 	}
 	c.CheckData([]*graph.Tensor{value})
 	if value.Len() != 1 {
-		c.Fail("attribute value is %v, not one element", value)
+		c.Fail("invalid attribute value %v: want one element", value)
 	}
 	c.Typed(0, value.Type)
 	n := c.Vector(0)
 	if shape, ok := c.Ints(0); ok {
 		if c.CheckShape("output 0", shape); !op.Known(shape) {
-			c.Fail("the shape is %v", shape)
+			c.Fail("invalid shape %v: want sizes of 0 or more", shape)
 		}
 		c.Shaped(0, shape...)
 	} else if n >= 0 {
@@ -111,7 +111,7 @@ func rangeOf(c *op.Call) {
 	}
 	n := math.Ceil((to - from) / step)
 	if math.IsNaN(n) || n > float64(c.Limit) {
-		c.Fail("%g numbers from %g to %g by %g", n, from, to, step)
+		c.Fail("invalid range of %g numbers, from %g to %g by %g", n, from, to, step)
 	}
 	c.Shaped(0, int(max(n, 0)))
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
@@ -154,7 +154,7 @@ func oneHot(c *op.Call) {
 	d := c.Dims(0)
 	axis := c.Int("axis", -1)
 	if axis < -len(d)-1 || axis > len(d) {
-		c.Fail("attribute axis is %d, of %d dimensions", axis, len(d)+1)
+		c.Fail("invalid attribute axis %d: output has %d dimensions", axis, len(d)+1)
 	}
 	if axis < 0 {
 		axis += len(d) + 1
@@ -162,7 +162,7 @@ func oneHot(c *op.Call) {
 	depth := -1
 	if x, ok := c.Scalar(1); ok {
 		if !(x >= 0 && x <= float64(c.Limit)) {
-			c.Fail("the depth is %g", x)
+			c.Fail("invalid depth %g: want 0 or more", x)
 		}
 		depth = int(x)
 	}

@@ -16,7 +16,7 @@ func Attribute[T any](c *Call, name string) (value T, ok bool) {
 	}
 	value, ok = v.(T)
 	if !ok {
-		c.Fail("attribute %s is %T, not %T", name, v, value)
+		c.Fail("attribute %s has type %T, want %T", name, v, value)
 	}
 	return value, true
 }
@@ -36,7 +36,7 @@ func (c *Call) Flag(name string, fallback bool) bool {
 		return fallback
 	}
 	if v != 0 && v != 1 {
-		c.Fail("attribute %s is %d, not 0 or 1", name, v)
+		c.Fail("invalid attribute %s %d: want 0 or 1", name, v)
 	}
 	return v == 1
 }
@@ -56,7 +56,7 @@ func (c *Call) Word(name string, words ...string) string {
 		return words[0]
 	}
 	if !slices.Contains(words, v) {
-		c.Fail("attribute %s is %q, not one of %s", name, v, strings.Join(words, ", "))
+		c.Fail("invalid attribute %s %q: want one of %s", name, v, strings.Join(words, ", "))
 	}
 	return v
 }
@@ -79,7 +79,7 @@ func (c *Call) Axis(name string, fallback, rank int) int {
 // Dimension is a number from -rank to rank-1 as one from 0.
 func (c *Call) Dimension(what string, axis, rank int) int {
 	if axis < -rank || axis >= rank {
-		c.Fail("%s is %d, of %d dimensions", what, axis, rank)
+		c.Fail("invalid %s %d: input has %d dimensions", what, axis, rank)
 	}
 	if axis < 0 {
 		axis += rank
@@ -93,7 +93,7 @@ func (c *Call) Dimensions(what string, axes []int, rank int) []int {
 	for i, a := range axes {
 		out[i] = c.Dimension(what, a, rank)
 		if slices.Contains(out[:i], out[i]) {
-			c.Fail("%s are %v, which name dimension %d twice", what, axes, out[i])
+			c.Fail("invalid %s %v: dimension %d is named twice", what, axes, out[i])
 		}
 	}
 	return out
@@ -102,7 +102,7 @@ func (c *Call) Dimensions(what string, axes []int, rank int) []int {
 // Place is an index from -n to n-1 as one from 0.
 func (c *Call) Place(index int64, n int) int {
 	if index < -int64(n) || index >= int64(n) {
-		c.Fail("index %d, of %d entries", index, n)
+		c.Fail("invalid index %d: want below %d", index, n)
 	}
 	if index < 0 {
 		index += int64(n)
@@ -153,7 +153,7 @@ func (c *Call) Dtype(name string, fallback engine.DType) engine.DType {
 	}
 	t, ok := graph.ElementType(n)
 	if !ok {
-		c.Fail("attribute %s is element type %d, which is not supported", name, n)
+		c.Fail("invalid attribute %s: element type %d is not supported", name, n)
 	}
 	return t
 }

@@ -85,7 +85,7 @@ func (d Definition) Eval(n *graph.Node, in []*graph.Tensor) (out []*graph.Tensor
 		d.Check(c, len(n.Out))
 		d.Apply(c)
 		if c.Run == nil {
-			c.Fail("its inputs are not what it takes")
+			c.Fail("inputs are not supported")
 		}
 		out = c.Run(in)
 	})
@@ -113,14 +113,14 @@ func (c *Call) Attempt(f func()) (err error) {
 // Check checks the numbers of inputs and outputs, and gives outputs the type of input 0, which the operation may change.
 func (d Definition) Check(c *Call, outputs int) {
 	if n := len(c.In); n < d.fewest || n > d.most {
-		c.Fail("%d inputs, of %s", n, rangeText(d.fewest, d.most))
+		c.Fail("got %d inputs, want %s", n, rangeText(d.fewest, d.most))
 	}
 	if outputs < 1 || outputs > d.outputs {
-		c.Fail("%d outputs, of %s", outputs, rangeText(1, d.outputs))
+		c.Fail("got %d outputs, want %s", outputs, rangeText(1, d.outputs))
 	}
 	for i, v := range c.In {
 		if v == nil && (i < d.fewest || d.most == Many) {
-			c.Fail("input %d is not given", i)
+			c.Fail("missing input %d", i)
 		}
 		if v != nil && v.Rank >= 0 {
 			c.CheckShape(fmt.Sprintf("input %d", i), v.Shape)
@@ -166,7 +166,7 @@ func (c *Call) Dims(i int) []int {
 func (c *Call) Ranked(i, least, most int) []int {
 	d := c.Dims(i)
 	if len(d) < least || len(d) > most {
-		c.Fail("input %d has %d dimensions, of %s", i, len(d), rangeText(least, most))
+		c.Fail("input %d has %d dimensions, want %s", i, len(d), rangeText(least, most))
 	}
 	return d
 }
@@ -178,7 +178,7 @@ func (c *Call) Vector(i int) int { return c.Ranked(i, 1, 1)[0] }
 func (c *Call) Elements(i int, of Kinds) engine.DType {
 	t := c.In[i].Type
 	if t != 0 && !of.Have(t) {
-		c.Fail("input %d is of %v, not of %v", i, t, of)
+		c.Fail("input %d has elements of %v, want %v", i, t, of)
 	}
 	return t
 }
@@ -187,7 +187,7 @@ func (c *Call) Elements(i int, of Kinds) engine.DType {
 func (c *Call) Same(inputs ...int) {
 	for _, i := range inputs {
 		if c.Has(i) && c.In[i].Type != 0 && c.In[0].Type != 0 && c.In[i].Type != c.In[0].Type {
-			c.Fail("input %d is of %v, and input 0 of %v", i, c.In[i].Type, c.In[0].Type)
+			c.Fail("input %d has elements of %v, input 0 of %v: want equal types", i, c.In[i].Type, c.In[0].Type)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (c *Call) Expect(i int, want ...int) {
 		return
 	}
 	if got := c.In[i].Shape; !Fits(got, want) {
-		c.Fail("input %d has the shape %v, not %v", i, got, want)
+		c.Fail("input %d has shape %v, want %v", i, got, want)
 	}
 }
 
@@ -220,7 +220,7 @@ func (c *Call) Ints(i int) (values []int, ok bool) {
 func (c *Call) Scalar(i int) (value float64, ok bool) {
 	t := c.In[i].Const
 	if c.In[i].Rank >= 0 && !slices.Contains([]int{1, -1}, Product(c.In[i].Shape)) {
-		c.Fail("input %d has the shape %v, not one element", i, c.In[i].Shape)
+		c.Fail("input %d has shape %v, want one element", i, c.In[i].Shape)
 	}
 	if t == nil {
 		return 0, false
@@ -238,7 +238,7 @@ func (c *Call) CheckData(in []*graph.Tensor) {
 		c.CheckShape(fmt.Sprintf("input %d", i), t.Shape)
 		want := graph.Elements(t.Shape) * t.Type.Size()
 		if t.Type.Size() == 0 || len(t.Data) != want && (t.Data != nil || !readsShape[c.Node.Op]) {
-			c.Fail("input %d, %v, has %d bytes", i, t, len(t.Data))
+			c.Fail("input %d, %v, has %d bytes, want %d", i, t, len(t.Data), want)
 		}
 	}
 }
@@ -264,15 +264,15 @@ func (c *Call) Shaped(i int, shape ...int) {
 // CheckShape bounds the number of dimensions, them and their product, those of 0 left out.
 func (c *Call) CheckShape(what string, shape []int) {
 	if len(shape) > MaxRank {
-		c.Fail("%s has %d dimensions, of at most %d", what, len(shape), MaxRank)
+		c.Fail("%s has %d dimensions, want at most %d", what, len(shape), MaxRank)
 	}
 	n := 1
 	for _, d := range shape {
 		if d < -1 {
-			c.Fail("%s has the shape %v", what, shape)
+			c.Fail("%s has invalid shape %v", what, shape)
 		}
 		if d > c.Limit/n {
-			c.Fail("%s has the shape %v, which is more than %d elements", what, shape, c.Limit)
+			c.Fail("%s has shape %v, want at most %d elements", what, shape, c.Limit)
 		}
 		n *= max(d, 1)
 	}

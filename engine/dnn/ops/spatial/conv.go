@@ -13,10 +13,10 @@ func filterShapes(c *op.Call) (d, weight []int, groups int) {
 	c.Same(1, 2)
 	d, weight = c.Ranked(0, 3, 5), c.Ranked(1, 3, 5)
 	if len(d) != len(weight) {
-		c.Fail("the input has the shape %v, and the weights %v", d, weight)
+		c.Fail("input has shape %v, weights %v: want as many dimensions", d, weight)
 	}
 	if groups = c.Int("group", 1); groups < 1 || groups > c.Limit {
-		c.Fail("attribute group is %d", groups)
+		c.Fail("invalid attribute group %d: want at least 1", groups)
 	}
 	return d, weight, groups
 }
@@ -24,10 +24,10 @@ func filterShapes(c *op.Call) (d, weight []int, groups int) {
 func convWindow(c *op.Call) Window {
 	d, weight, groups := filterShapes(c)
 	if d[1] >= 0 && weight[1] >= 0 && d[1] != op.Multiple(weight[1], groups) {
-		c.Fail("the input has %d channels, and the weights %d in each of %d groups", d[1], weight[1], groups)
+		c.Fail("input has %d channels, want %d in each of %d groups", d[1], weight[1], groups)
 	}
 	if weight[0] >= 0 && weight[0]%groups != 0 {
-		c.Fail("%d outputs in %d groups", weight[0], groups)
+		c.Fail("weights have %d outputs, want a multiple of group, %d", weight[0], groups)
 	}
 	w := readWindow(c, kernelOf(c, weight))
 	setPadding(c, &w, d[2:], false)
@@ -112,7 +112,7 @@ func (w *Window3) correlateRow(out, in, kernel []float64) {
 func transposedWindow(c *op.Call) Window {
 	d, weight, groups := filterShapes(c)
 	if d[1] >= 0 && weight[0] >= 0 && d[1] != weight[0] || weight[0] >= 0 && weight[0]%groups != 0 {
-		c.Fail("the input has %d channels, and the weights %d in %d groups", d[1], weight[0], groups)
+		c.Fail("input has %d channels, weights %d in %d groups: want equal channels, a multiple of the groups", d[1], weight[0], groups)
 	}
 	w := readWindow(c, kernelOf(c, weight))
 	space := d[2:]
@@ -123,11 +123,11 @@ func transposedWindow(c *op.Call) Window {
 		want = want[2:] // as some exporters write it
 	}
 	if given && len(want) != len(space) {
-		c.Fail("attribute output_shape is %v, for %d dimensions", want, len(space))
+		c.Fail("invalid attribute output_shape %v: want %d values", want, len(space))
 	}
 	for i, n := range space {
 		if extra[i] < 0 || extra[i] >= max(w.Strides[i], w.Dilations[i]) && extra[i] > 0 {
-			c.Fail("attribute output_padding is %v, with strides %v", extra, w.Strides)
+			c.Fail("invalid attribute output_padding %v: want 0 or more, below the strides %v or the dilations", extra, w.Strides)
 		}
 		if n < 0 {
 			w.Out[i], w.Before[i], w.After[i] = -1, -1, -1
@@ -148,7 +148,7 @@ func transposedWindow(c *op.Call) Window {
 			w.Out[i] = full - w.Before[i] - w.After[i]
 		}
 		if w.Out[i] < 0 || given && want[i] < 1 {
-			c.Fail("dimension %d of space would be %d", i, w.Out[i])
+			c.Fail("spatial dimension %d of the output would be %d, want at least 0", i, w.Out[i])
 		}
 	}
 	return w

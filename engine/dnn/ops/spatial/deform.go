@@ -24,7 +24,7 @@ func affineGrid(c *op.Call) {
 	}
 	n := len(size) - 2
 	if n < 2 || n > 3 || slices.Min(size) < 1 {
-		c.Fail("the size is %v", size)
+		c.Fail("invalid size %v: want 4 or 5 positive dimensions", size)
 	}
 	c.Expect(0, size[0], n, n+1)
 	c.Shaped(0, slices.Concat([]int{theta[0]}, size[2:], []int{n})...)
@@ -66,16 +66,16 @@ func columnsToImage(c *op.Call) {
 		return
 	}
 	if len(space) < 1 || len(space) > 3 || len(block) != len(space) || slices.Min(space) < 0 {
-		c.Fail("an image of %v by blocks of %v", space, block)
+		c.Fail("invalid image %v and block %v: want 1 to 3 dimensions of both", space, block)
 	}
-	c.CheckShape("the image", space)
+	c.CheckShape("image", space)
 	w := readWindow(c, block)
 	setPadding(c, &w, space, false)
-	c.CheckShape("the block", block)
-	c.CheckShape("the blocks", w.Out)
+	c.CheckShape("block", block)
+	c.CheckShape("blocks", w.Out)
 	taps := op.Product(block)
 	if d[1]%taps > 0 || d[2] >= 0 && d[2] != op.Product(w.Out) {
-		c.Fail("input 0 has the shape %v, and %v has %d blocks of %d elements", d, space, op.Product(w.Out), taps)
+		c.Fail("input 0 has shape %v: image %v has %d blocks of %d elements", d, space, op.Product(w.Out), taps)
 	}
 	channels := op.Over(d[1], taps)
 	c.Shaped(0, append([]int{d[0], channels}, space...)...)
@@ -104,7 +104,7 @@ func deformConv(c *op.Call) {
 	w := convWindow(c)
 	groups, shifts := c.Int("group", 1), c.Int("offset_group", 1)
 	if shifts < 1 || d[1] >= 0 && d[1]%shifts > 0 {
-		c.Fail("attribute offset_group is %d, of %d channels", shifts, d[1])
+		c.Fail("invalid attribute offset_group %d: want a divisor of %d channels", shifts, d[1])
 	}
 	taps := op.Product(w.Kernel)
 	c.Same(1, 2, 3, 4)
@@ -116,7 +116,7 @@ func deformConv(c *op.Call) {
 		c.Expect(4, d[0], op.Multiple(taps, shifts), w.Out[0], w.Out[1])
 	}
 	c.Shaped(0, d[0], weight[0], w.Out[0], w.Out[1])
-	c.CheckShape("the columns", []int{d[1], taps, w.Out[0], w.Out[1]})
+	c.CheckShape("columns", []int{d[1], taps, w.Out[0], w.Out[1]})
 	c.Run = func(in []*graph.Tensor) []*graph.Tensor {
 		x, weights, offsets := in[0].Floats(), in[1].Floats(), in[2].Floats()
 		mask := op.Filled(len(offsets)/2, 1.0)

@@ -24,7 +24,7 @@ func PoolWindow(c *op.Call) Window {
 	d := c.Ranked(0, 3, 5)
 	kernel, ok := c.List("kernel_shape")
 	if !ok || len(kernel) != len(d)-2 {
-		c.Fail("attribute kernel_shape is %v, for the input %v", kernel, d)
+		c.Fail("invalid attribute kernel_shape %v: want a value for each spatial dimension of input %v", kernel, d)
 	}
 	w := readWindow(c, kernel)
 	setPadding(c, &w, d[2:], c.Flag("ceil_mode", false))
@@ -113,7 +113,7 @@ func averagePool(c *op.Call) {
 func normAttribute(c *op.Call) int {
 	p := c.Int("p", 2)
 	if p < 1 || p > 64 {
-		c.Fail("attribute p is %d", p)
+		c.Fail("invalid attribute p %d: want 1 to 64", p)
 	}
 	return p
 }
@@ -173,7 +173,7 @@ func maxUnpool(c *op.Call) {
 	c.Expect(1, d...)
 	kernel, ok := c.List("kernel_shape")
 	if !ok || len(kernel) != len(d)-2 {
-		c.Fail("attribute kernel_shape is %v, for the input %v", kernel, d)
+		c.Fail("invalid attribute kernel_shape %v: want a value for each spatial dimension of input %v", kernel, d)
 	}
 	w := readWindow(c, kernel)
 	least := append([]int{d[0], d[1]}, w.Out...)
@@ -187,7 +187,7 @@ func maxUnpool(c *op.Call) {
 		if shape, ok = c.Ints(2); !ok {
 			shape = op.Filled(len(d), -1)
 		} else if len(shape) != len(d) || !op.Known(shape) {
-			c.Fail("the output's shape is %v", shape)
+			c.Fail("invalid output shape %v: want %d dimensions", shape, len(d))
 		}
 	}
 	c.Shaped(0, shape...)

@@ -35,19 +35,19 @@ func ResizeTaps(n *graph.Node) (taps []Taps, ok bool, err error) {
 	c := &op.Call{Node: n, In: n.In, Limit: op.MaxElements}
 	err = c.Attempt(func() {
 		if n.Op != "Resize" {
-			c.Fail("want a Resize")
+			c.Fail("not a Resize")
 		}
 		Samplings[n.Op].Check(c, len(n.Out))
 		r, known := Resizing(c)
 		if !known {
-			c.Fail("its scales or sizes are not known")
+			c.Fail("scales or sizes are not constant")
 		}
 		for _, a := range r.axes {
 			if min(c.Dims(0)[a], r.Shape[a]) < 0 {
-				c.Fail("dimension %d of %v is not known", a, c.Dims(0))
+				c.Fail("dimension %d of %v is unknown", a, c.Dims(0))
 			}
 			if max(c.Dims(0)[a], r.Shape[a]) > 1<<24 {
-				c.Fail("dimension %d of %v would be %d", a, c.Dims(0), r.Shape[a])
+				c.Fail("dimension %d of %v would become %d", a, c.Dims(0), r.Shape[a])
 			}
 		}
 		ok = true
@@ -98,7 +98,7 @@ func Resizing(c *op.Call) (r *resizing, known bool) {
 		extrapolation:  c.Float("extrapolation_value", 0),
 	}
 	if r.antialias && r.coordinates == "tf_crop_and_resize" {
-		c.Fail("attribute antialias is 1, with tf_crop_and_resize")
+		c.Fail("antialias 1 is not supported with tf_crop_and_resize")
 	}
 	policy := c.Word("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
 	axes, given := c.List("axes")
@@ -116,7 +116,7 @@ func Resizing(c *op.Call) (r *resizing, known bool) {
 		return r, false
 	}
 	if c.Has(2) == c.Has(3) {
-		c.Fail("of scales and sizes there must be one")
+		c.Fail("want one of scales and sizes")
 	}
 	if c.Has(2) {
 		return r, byScales(c, r)
@@ -133,7 +133,7 @@ func numbersOf(c *op.Call, i, want int) (values []float64, ok bool) {
 	}
 	c.CheckData([]*graph.Tensor{t})
 	if t.Len() != want {
-		c.Fail("input %d has %d elements, not %d", i, t.Len(), want)
+		c.Fail("input %d has %d elements, want %d", i, t.Len(), want)
 	}
 	return t.Floats(), true
 }
@@ -146,7 +146,7 @@ func readRegions(c *op.Call, r *resizing) (ok bool) {
 		return true
 	}
 	if !c.Has(1) {
-		c.Fail("mode tf_crop_and_resize has no region of interest")
+		c.Fail("missing region of interest (roi): tf_crop_and_resize needs it")
 	}
 	roi, ok := numbersOf(c, 1, 2*n)
 	if ok {
@@ -163,7 +163,7 @@ func byScales(c *op.Call, r *resizing) (ok bool) {
 	for i, a := range r.axes {
 		s := r.scales[i]
 		if !(s > 0) || s*float64(max(d[a], 1)) > float64(c.Limit) {
-			c.Fail("the scales are %v", r.scales)
+			c.Fail("invalid scales %v: want positive ones, and a size of at most %d", r.scales, c.Limit)
 		}
 		if d[a] >= 0 {
 			// In float32, as others do: 0.7 of 10 is 7.
@@ -172,7 +172,7 @@ func byScales(c *op.Call, r *resizing) (ok bool) {
 			r.Shape[a] = d[a]
 		}
 		if r.Shape[a] < -1 || r.Shape[a] == 0 && d[a] > 0 || r.Shape[a] > 0 && d[a] == 0 {
-			c.Fail("dimension %d of %v would be %d", a, d, r.Shape[a])
+			c.Fail("dimension %d of %v would become %d", a, d, r.Shape[a])
 		}
 	}
 	return true
@@ -187,7 +187,7 @@ func bySizes(c *op.Call, r *resizing, policy string) (ok bool) {
 	r.sized, r.scales = true, make([]float64, len(sizes))
 	for i, a := range r.axes {
 		if sizes[i] < 0 || sizes[i] > float64(c.Limit) || (sizes[i] == 0) != (d[a] == 0) && d[a] >= 0 {
-			c.Fail("the sizes are %v, of %v", sizes, d)
+			c.Fail("invalid sizes %v for input %v", sizes, d)
 		}
 		r.Shape[a] = int(sizes[i])
 		if r.scales[i] = 1; d[a] > 0 {
@@ -207,7 +207,7 @@ func bySizes(c *op.Call, r *resizing, policy string) (ok bool) {
 	for i, a := range r.axes {
 		size := math.Floor(scale*float64(d[a]) + 0.5)
 		if size > float64(c.Limit) {
-			c.Fail("the sizes are %v, of %v", sizes, d)
+			c.Fail("invalid sizes %v for input %v", sizes, d)
 		}
 		r.Shape[a], r.scales[i] = int(size), scale
 	}

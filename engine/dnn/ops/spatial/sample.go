@@ -31,11 +31,11 @@ func Grid(c *op.Call) (g *grid, d, at []int) {
 	c.Elements(1, op.Floats)
 	d, at = c.Ranked(0, 3, 5), c.Dims(1)
 	if len(at) != len(d) {
-		c.Fail("the input has the shape %v, and the grid %v", d, at)
+		c.Fail("input has shape %v, grid %v: want as many dimensions", d, at)
 	}
 	c.Expect(1, append(append([]int{d[0]}, op.Filled(len(d)-2, -1)...), len(d)-2)...)
 	if g.mode == "cubic" && len(d) != 4 {
-		c.Fail("attribute mode is cubic, for the input %v", d)
+		c.Fail("mode cubic is not supported for input %v: want 4 dimensions", d)
 	}
 	g.space = d[2:]
 	return g, d, at
@@ -164,7 +164,7 @@ func roiAlign(c *op.Call) {
 		r.shift = 0.5
 	}
 	if min(r.rows, r.columns) < 1 || max(r.rows, r.columns) > 1<<16 || r.sampling < 0 || r.sampling > 1<<10 {
-		c.Fail("output_height %d, output_width %d and sampling_ratio %d", r.rows, r.columns, r.sampling)
+		c.Fail("invalid output_height %d, output_width %d or sampling_ratio %d", r.rows, r.columns, r.sampling)
 	}
 	c.Same(1)
 	c.Elements(2, op.Indices)
@@ -194,7 +194,7 @@ func (r *region) sampleBins(c *op.Call, roi []float64, h, w int) [][][]sampleTap
 	var corner [4]float64
 	for i, v := range roi {
 		if corner[i] = v*r.scale - r.shift; !(math.Abs(corner[i]) < 1e6) {
-			c.Fail("a region reaches to %g", v)
+			c.Fail("invalid region coordinate %g: want below 1e6 of the feature map", v)
 		}
 	}
 	width, height := corner[2]-corner[0], corner[3]-corner[1]
@@ -207,7 +207,7 @@ func (r *region) sampleBins(c *op.Call, roi []float64, h, w int) [][][]sampleTap
 		pointsY, pointsX = int(math.Ceil(stepY)), int(math.Ceil(stepX))
 	}
 	if pointsY > 1<<10 || pointsX > 1<<10 {
-		c.Fail("%d by %d samples for an output", pointsY, pointsX)
+		c.Fail("%d by %d samples for each output, want at most 1024 by 1024", pointsY, pointsX)
 	}
 	var out [][][]sampleTap
 	for bin := range r.rows * r.columns {

@@ -27,7 +27,7 @@ func WindowOf(n *graph.Node) (w Window, err error) {
 	err = c.Attempt(func() {
 		of, ok := windows[n.Op]
 		if !ok {
-			c.Fail("it has no window")
+			c.Fail("operation has no window")
 		}
 		if d, ok := Convolutions[n.Op]; ok {
 			d.Check(c, len(n.Out))
@@ -48,16 +48,16 @@ func readWindow(c *op.Call, kernel []int) Window {
 	w := Window{Kernel: kernel, Before: make([]int, n), After: make([]int, n), Out: make([]int, n)}
 	w.Strides = perDimension(c, "strides", n, 1)
 	w.Dilations = perDimension(c, "dilations", n, 1)
-	checkPositive(c, "the kernel", kernel)
+	checkPositive(c, "kernel", kernel)
 	checkPositive(c, "attribute strides", w.Strides)
 	checkPositive(c, "attribute dilations", w.Dilations)
 	pads, ok := c.List("pads")
 	if ok && len(pads) != 2*n {
-		c.Fail("attribute pads is %v, for %d dimensions", pads, n)
+		c.Fail("invalid attribute pads %v: want two values for each of %d dimensions", pads, n)
 	}
 	for i, p := range pads {
 		if p < 0 || p > c.Limit {
-			c.Fail("attribute pads is %v", pads)
+			c.Fail("invalid attribute pads %v: want values of 0 or more", pads)
 		}
 		if i < n {
 			w.Before[i] = p
@@ -75,7 +75,7 @@ func perDimension(c *op.Call, name string, n, fallback int) []int {
 		return op.Filled(n, fallback)
 	}
 	if len(v) != n {
-		c.Fail("attribute %s is %v, for %d dimensions", name, v, n)
+		c.Fail("invalid attribute %s %v: want %d values", name, v, n)
 	}
 	return v
 }
@@ -83,7 +83,7 @@ func perDimension(c *op.Call, name string, n, fallback int) []int {
 func checkPositive(c *op.Call, what string, values []int) {
 	for _, v := range values {
 		if v < 1 || v > 1<<24 {
-			c.Fail("%s: %v", what, values)
+			c.Fail("invalid %s %v: want values from 1 to %d", what, values, 1<<24)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func setPadding(c *op.Call, w *Window, space []int, up bool) {
 		}
 		room := n + w.Before[i] + w.After[i] - w.kernelExtent(i)
 		if room < 0 {
-			c.Fail("dimension %d of space is %d with padding of %d and %d, and the kernel spans %d", i, n, w.Before[i], w.After[i], w.kernelExtent(i))
+			c.Fail("spatial dimension %d has %d elements and padding of %d and %d, want at least the kernel's %d", i, n, w.Before[i], w.After[i], w.kernelExtent(i))
 		}
 		w.Out[i] = room/w.Strides[i] + 1
 		// A window that is not all inside must at least begin there.
@@ -133,14 +133,14 @@ func kernelOf(c *op.Call, weight []int) []int {
 	kernel := slices.Clone(weight[2:])
 	if given, ok := c.List("kernel_shape"); ok {
 		if len(given) != len(kernel) {
-			c.Fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+			c.Fail("invalid attribute kernel_shape %v: weights have shape %v", given, weight)
 		}
 		for i, k := range given {
 			if kernel[i] < 0 {
 				kernel[i] = k
 			}
 			if kernel[i] != k {
-				c.Fail("attribute kernel_shape is %v, and the weights have the shape %v", given, weight)
+				c.Fail("invalid attribute kernel_shape %v: weights have shape %v", given, weight)
 			}
 		}
 	}
