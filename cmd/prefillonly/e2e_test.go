@@ -443,7 +443,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		{"truncated weights", nil, []string{"serve", "--port", "0", "--model", truncated(t)}, cli.ExitConfig, []string{"model.safetensors"}},
 		{"long directory", nil, []string{"serve", "--port", "0", "--runtime-dir", "/tmp/" + strings.Repeat("d", 90)}, cli.ExitConfig, []string{"--runtime-dir", "95 bytes", "at most 85"}},
 		{"unknown model", []string{"HF_HUB_OFFLINE=1", "HF_HOME=" + empty}, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, cli.ExitConfig, []string{"nobody/nothing", "HF_HUB_OFFLINE"}},
-		{"no hub", []string{"HF_ENDPOINT=http://me:secret@127.0.0.1:1", "HF_HOME=" + empty}, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, cli.ExitFailure, []string{"127.0.0.1:1 cannot be reached"}},
+		{"no hub", []string{"HF_ENDPOINT=http://me:secret@127.0.0.1:1", "HF_HOME=" + empty}, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, cli.ExitFailure, []string{"cannot reach 127.0.0.1:1"}},
 		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, cli.ExitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
 		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, cli.ExitConfig, []string{file, "is a file, want the directory"}},
 		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, cli.ExitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"}},

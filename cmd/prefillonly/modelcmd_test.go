@@ -150,7 +150,7 @@ func TestModelQuantizeLMHead(t *testing.T) {
 	}
 	cmd := command(nil, "model", "quantize", dir, "--out", filepath.Join(work, "embedder"), "--lm-head")
 	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != cli.ExitUsage || err == nil || !strings.Contains(string(out), "--lm-head: "+config+": there is no LM head to quantise: architectures is [LlamaModel]") {
+	if got := cmd.ProcessState.ExitCode(); got != cli.ExitUsage || err == nil || !strings.Contains(string(out), "--lm-head: "+config+": no LM head to quantise: architectures is [LlamaModel]") {
 		t.Errorf("of a model without an LM head it ends with %d:\n%s", got, out)
 	}
 }
@@ -192,8 +192,8 @@ func TestModelQuantizeCalibrates(t *testing.T) {
 		"--calibration " + broken:                       {cli.ExitConfig, broken + ", line 2: "},
 		"--calibration " + work + "/nowhere":            {cli.ExitConfig, "nowhere: no such file"},
 		"--smoothing-strength 0.3":                      {cli.ExitUsage, "--smoothing-strength needs --calibration"},
-		"--smoothing-strength 3 --calibration " + empty: {cli.ExitUsage, "smoothing strength is 3, want 0 to 1"},
-		"--scheme W8A16 --calibration " + empty:         {cli.ExitUsage, "which W8A16 leaves alone"},
+		"--smoothing-strength 3 --calibration " + empty: {cli.ExitUsage, "invalid smoothing strength 3: want 0 to 1"},
+		"--scheme W8A16 --calibration " + empty:         {cli.ExitUsage, "which W8A16 does not have"},
 	} {
 		cmd := command(nil, strings.Fields("model quantize "+dir+" --out "+to+"2 "+arguments)...)
 		out, err := cmd.CombinedOutput()

@@ -74,7 +74,7 @@ func TestRereadMistakes(t *testing.T) {
 		good + "prot: 5\n":                                              `c.yaml:3: unknown key \"prot\"`,
 		"models:\n- {name: a, pth: x}\n":                                `unknown key \"pth\"`,
 		"models:\n- {name: a, path: /no/where}\n":                       "/no/where",
-		good + "- {name: a, path: " + dir + "}\n":                       `the name \"a\" is that of models[0]`,
+		good + "- {name: a, path: " + dir + "}\n":                       `the name \"a\" is already that of models[0]`,
 		good + "- {path: nobody/nothing}\n":                             "prefillonly model download nobody/nothing",
 		"models:\n- {name: a, path: " + dir + ", devices: cuda:0}\n":    "executors are on null",
 		"models:\n- {name: a, path: " + dir + ", task: clairvoyance}\n": "clairvoyance",

@@ -82,22 +82,22 @@ func TestErrorsTeach(t *testing.T) {
 		{args: []string{"--attention-backend", "cudnn"}, want: []string{"attention-backend", "unless device is cuda"}},
 		{args: []string{"--device", "tpu"}, want: []string{"tpu", "cpu, cuda"}},
 		{args: []string{"--scheduling-policy", "lottery"}, want: []string{"lottery", "srjf-calibrated"}},
-		{args: []string{"--fairness", "much"}, want: []string{"--fairness", "much", "not a number"}},
+		{args: []string{"--fairness", "much"}, want: []string{"--fairness", "much", "want a number"}},
 		{args: []string{"--drain-timeout", "30"}, want: []string{"30s"}},
 		{args: []string{"--kv-cache-memory-bytes", "lots"}, want: []string{"lots", "4GiB"}},
 		{args: []string{"--max-model-len", "-1"}, want: []string{"-1", "32K"}},
 		{args: []string{"--curve-key-file", "x"}, want: []string{"curve-key-file"}},
 		{args: []string{"--kv-events-config", `{"enable_kv_events":true}`}, want: []string{"--kv-events-config", `"enable_kv_events"`, "one of enable_kv_cache_events, publisher"}},
-		{args: []string{"--kv-events-config", `{"enable_kv_cache_events":"on"}`}, want: []string{"enable_kv_cache_events", "true nor false"}},
+		{args: []string{"--kv-events-config", `{"enable_kv_cache_events":"on"}`}, want: []string{"enable_kv_cache_events", "want true or false"}},
 		{args: []string{"--kv-events-config", `{"publisher":"null"}`}, want: []string{"publisher", "want zmq"}},
-		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"hwm is 0", "at least 1"}},
+		{args: []string{"--kv-events-config", `{"hwm":0}`}, want: []string{"invalid hwm 0", "at least 1"}},
 		{args: []string{"--kv-events-config", `{"topic":["a":1]}`}, want: []string{"topic"}},
 		{args: []string{"--kv-events-config", " "}, want: []string{"--kv-events-config", `invalid value " ": want a JSON object`}},
 		{args: []string{"--kv-events-config", "\t\n---"}, want: []string{"want a JSON object"}},
 		{args: []string{"--kv-events-config", `on`}, want: []string{`invalid value "on": want a JSON object`}},
-		{args: []string{"--kv-offloading-size", "4"}, want: []string{"kv-offloading-size", "on the processor the prefix cache is in host memory already", "raise kv-cache-memory-bytes"}},
-		{args: []string{"--kv-offloading-size", "-1", "--device", "cuda"}, want: []string{"kv-offloading-size", "GiB on GPUs"}},
-		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "true nor false"}},
+		{args: []string{"--kv-offloading-size", "4"}, want: []string{"kv-offloading-size", "without GPUs, where the prefix cache is in host memory already", "raise kv-cache-memory-bytes"}},
+		{args: []string{"--kv-offloading-size", "-1", "--device", "cuda"}, want: []string{"kv-offloading-size", "0 or more GiB"}},
+		{args: []string{"--access-log=maybe"}, want: []string{"maybe", "want true or false"}},
 		{environ: []string{"PREFILLONLY_MAX_BODY=1"}, want: []string{"PREFILLONLY_MAX_BODY", "PREFILLONLY_MAX_BODY_SIZE"}},
 		{environ: []string{"PREFILLONLY_PORT="}, want: []string{"$PREFILLONLY_PORT"}},
 		{environ: []string{"PREFILLONLY_API_KEY="}, want: []string{"api-key ($PREFILLONLY_API_KEY)", "no key"}},
@@ -123,7 +123,7 @@ func TestSchedulerErrorsNameParameters(t *testing.T) {
 		"fairness": "-1", "max-num-queued-reqs": "0", "max-num-queued-tokens": "-5", "max-queue-time": "-1s", "max-pass-items": "-1",
 		"max-paused-passes": "0", "peer-timeout": "0s", "unavailable-after": "-1s",
 	} {
-		if _, err := load(t, "", nil, "--"+flag, value); err == nil || !strings.HasPrefix(err.Error(), flag+` is "`+value+`" (--`+flag+"), want ") {
+		if _, err := load(t, "", nil, "--"+flag, value); err == nil || !strings.HasPrefix(err.Error(), "invalid "+flag+` "`+value+`" (--`+flag+"): want ") {
 			t.Errorf("--%s %s: %v", flag, value, err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestBadFiles(t *testing.T) {
 		"bad-value":   {":1:", "port", "many"},
 		"not-a-map":   {"line 1", "want a map"},
 		"nested":      {":1:", "scheduler"},
-		"twice":       {":2:", "set before", ":1"},
+		"twice":       {":2:", "set twice", ":1"},
 		"syntax":      {"[1:7]"},
 	} {
 		file := "testdata/" + name + ".bad.yaml"

@@ -50,10 +50,10 @@ func TestRanksMustFitDevices(t *testing.T) {
 		device string
 		ranks  int
 	}{
-		`tensor-parallel-size is "0"`: {"cpu", 0},
-		`tensor-parallel-size is "2" (the command line), want 1 to 64, and 1 on the device null`:     {"null", 2},
-		`tensor-parallel-size is "2" (the command line), want a divisor of the 3 GPUs of cuda:0,1,2`: {"cuda:0,1,2", 2},
-		`device is "cuda:x"`: {"cuda:x", 2},
+		`invalid tensor-parallel-size "0"`: {"cpu", 0},
+		`invalid tensor-parallel-size "2" (the command line): want 1 to 64, and 1 on device null`:         {"null", 2},
+		`invalid tensor-parallel-size "2" (the command line): want a divisor of the 3 GPUs of cuda:0,1,2`: {"cuda:0,1,2", 2},
+		`invalid device "cuda:x"`: {"cuda:x", 2},
 	} {
 		l := Loaded{Config: Default(), Origin: map[string]string{"tensor-parallel-size": "the command line"}}
 		l.Device, l.Ranks = c.device, c.ranks

@@ -100,23 +100,23 @@ func (i *Image) check() error {
 		values []float64
 	}{{"mean", i.Mean}, {"scale", i.Scale}} {
 		if n := len(list.values); n > 4 {
-			return fmt.Errorf("%s has %d values, want one, or one a channel", list.name, n)
+			return fmt.Errorf("%s has %d values, want one, or one for each channel", list.name, n)
 		}
 		for _, v := range list.values {
 			if v-v != 0 || list.name == "scale" && v == 0 {
-				return fmt.Errorf("%s is %v, want numbers, and of scale none that is 0", list.name, v)
+				return fmt.Errorf("invalid %s %v: want finite numbers, and a scale other than 0", list.name, v)
 			}
 		}
 	}
 	switch {
 	case !slices.Contains([]string{"", "RGB", "BGR"}, i.Order):
-		return fmt.Errorf("order is %q, want RGB or BGR", i.Order)
+		return fmt.Errorf("invalid order %q: want RGB or BGR", i.Order)
 	case !slices.Contains([]string{"", "NCHW", "NHWC"}, i.Layout):
-		return fmt.Errorf("layout is %q, want NCHW or NHWC", i.Layout)
+		return fmt.Errorf("invalid layout %q: want NCHW or NHWC", i.Layout)
 	case len(i.Size) != 0 && (len(i.Size) != 2 || min(i.Size[0], i.Size[1]) < 1 || max(i.Size[0], i.Size[1]) > 1<<14):
-		return fmt.Errorf("size is %v, want a height and a width of 1 to %d", i.Size, 1<<14)
+		return fmt.Errorf("invalid size %v: want a height and a width from 1 to %d", i.Size, 1<<14)
 	case len(i.Letterbox) > 1 || len(i.Letterbox) == 1 && (i.Letterbox[0] < 0 || i.Letterbox[0] > 255):
-		return fmt.Errorf("letterbox is %v, want a grey of 0 to 255", i.Letterbox)
+		return fmt.Errorf("invalid letterbox %v: want a grey level from 0 to 255", i.Letterbox)
 	}
 	return nil
 }

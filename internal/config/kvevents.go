@@ -91,13 +91,13 @@ func setKVEvents(keys []kvEventsKey, name, text string) error {
 		}
 		switch n, isInt := key.field.(*int); {
 		case isInt && *n < 1:
-			return fmt.Errorf("%s is %d, want at least 1", name, *n)
+			return fmt.Errorf("invalid %s %d: want at least 1", name, *n)
 		case name == "publisher" && text != "zmq":
-			return fmt.Errorf("%s is %q, want zmq; to publish nothing leave enable_kv_cache_events out", name, text)
+			return fmt.Errorf("invalid %s %q: want zmq; to publish nothing, leave enable_kv_cache_events out", name, text)
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown key %q, want one of %s", name, strings.Join(known, ", "))
+	return fmt.Errorf("unknown key %q: want one of %s", name, strings.Join(known, ", "))
 }
 
 // String is the inverse of Set.

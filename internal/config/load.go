@@ -110,7 +110,7 @@ func (l *Loaded) loadFile(file string) error {
 				return fmt.Errorf("%s: unknown key %q; the nearest is %q", origin, key, nearestWord(key, names()))
 			}
 			if strings.HasPrefix(l.Origin[p.Name], file+":") {
-				return fmt.Errorf("%s: %s was set before, at %s", origin, key, l.Origin[p.Name])
+				return fmt.Errorf("%s: %s is set twice, first at %s", origin, key, l.Origin[p.Name])
 			}
 			if err := l.setNode(p, pair.Value, origin); err != nil {
 				return err

@@ -50,14 +50,14 @@ func (m *Model) Check() error {
 	for i := range ModelParams {
 		p := &ModelParams[i]
 		if text := p.text(m); p.Choices != nil && text != "" && !slices.Contains(p.Choices, text) {
-			return fmt.Errorf("%s is %q, want %s", p.Name, text, strings.Join(p.Choices, " or "))
+			return fmt.Errorf("invalid %s %q: want %s", p.Name, text, strings.Join(p.Choices, " or "))
 		}
 	}
 	switch {
 	case !(m.CacheShare >= 0 && m.CacheShare <= 1):
-		return fmt.Errorf("cache-share is %v, want 0 to 1", m.CacheShare)
+		return fmt.Errorf("invalid cache-share %v: want 0 to 1", m.CacheShare)
 	case m.Keep.When == KeepIdle && m.Keep.Idle <= 0:
-		return fmt.Errorf("keep is idle for %v, want more than 0", m.Keep.Idle)
+		return fmt.Errorf("invalid keep {idle: %v}: want a time above 0", m.Keep.Idle)
 	}
 	if err := m.Image.check(); err != nil {
 		return fmt.Errorf("image: %w", err)

@@ -76,7 +76,7 @@ func TestModelsRoundTrip(t *testing.T) {
 // TestCheckNames: of two directories of one name, both are told.
 func TestCheckNames(t *testing.T) {
 	if err := CheckModelNames([]Model{{Names: []string{"m"}, Path: "/a/m"}, {Names: []string{"m"}, Path: "/b/m"}}); err == nil ||
-		!strings.Contains(err.Error(), `model 2 (/b/m): the name "m" is that of model 1 (/a/m)`) || !strings.Contains(err.Error(), "NAME=PATH") {
+		!strings.Contains(err.Error(), `model 2 (/b/m): the name "m" is already that of model 1 (/a/m)`) || !strings.Contains(err.Error(), "NAME=PATH") {
 		t.Errorf("two directories of one name: %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestParseImage(t *testing.T) {
 	if got, err := ParseImage(want.String()); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s is read as %+v, %v", want.String(), got, err)
 	}
-	for text, want := range map[string]string{"{mean: x}": "not a number", "{scale: 0}": "scale is 0", "[1]": "want a map", "{": "", "{menu: 1}": `"mean"`} {
+	for text, want := range map[string]string{"{mean: x}": "want a number", "{scale: 0}": "invalid scale 0", "[1]": "want a map", "{": "", "{menu: 1}": `"mean"`} {
 		if _, err := ParseImage(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}

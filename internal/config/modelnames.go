@@ -18,13 +18,13 @@ func (n ModelNames) Take(where string, names []string) error {
 	for _, name := range names {
 		switch owner, again := n[name]; {
 		case again:
-			return fmt.Errorf("%s: the name %q is that of %s", where, name, owner)
+			return fmt.Errorf("%s: the name %q is already that of %s", where, name, owner)
 		case name == "":
-			return fmt.Errorf("%s: a name is empty", where)
+			return fmt.Errorf("%s: empty name", where)
 		case len(name) > maxName:
-			return fmt.Errorf("%s: a name has %d bytes, want at most %d", where, len(name), maxName)
+			return fmt.Errorf("%s: name has %d bytes, want at most %d", where, len(name), maxName)
 		case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-			return fmt.Errorf("%s: the name %q has characters that cannot be printed", where, name)
+			return fmt.Errorf("%s: invalid name %q: want printable characters", where, name)
 		}
 		n[name] = where
 	}

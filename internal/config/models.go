@@ -83,7 +83,7 @@ func (l *Loaded) validateModels() error {
 	}
 	for _, p := range []string{"model", "revision", "served-model-name", "chat-template", "hf-overrides", "profile"} {
 		if o := l.Origin[p]; showValue(Find(p).field(&l.Config)) != "" {
-			return fmt.Errorf("%s (%s) is for one model, and models (%s) lists %d: say it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
+			return fmt.Errorf("%s (%s) is for one model, but models (%s) lists %d: set it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
 		}
 	}
 	taken := ModelNames{}
@@ -99,7 +99,7 @@ func (l *Loaded) validateModels() error {
 func (l *Loaded) validateModel(i int, taken ModelNames) error {
 	m, where := &l.Models[i], l.ModelOrigin(i)
 	if m.Path == "" {
-		return fmt.Errorf("%s: path is missing: the directory of a checkpoint, or its name in the Hugging Face hub", where)
+		return fmt.Errorf("%s: missing path: want the directory of a checkpoint, or its name in the Hugging Face hub", where)
 	}
 	if err := taken.Take(where, m.Names); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (l *Loaded) validateModel(i int, taken ModelNames) error {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	if m.Devices != "" && !isDevice(m.Devices, l.Ranks) {
-		return fmt.Errorf("%s: devices is %q, want what --device takes: cpu, cuda, or GPUs like cuda:0,1", where, m.Devices)
+		return fmt.Errorf("%s: invalid devices %q: want cpu, cuda, or GPUs such as cuda:0,1", where, m.Devices)
 	}
 	for _, file := range []struct{ key, path string }{{"chat-template", m.ChatTemplate}, {"profile", m.Profile}} {
 		if err := checkExists(file.path); err != nil {
@@ -127,7 +127,7 @@ func (l *Loaded) validateShares() error {
 				sum += m.CacheShare
 			}
 			if sum > 1+1e-9 {
-				return fmt.Errorf("%s: cache-share: the shares of models on %s make %.3g up to here, want at most 1", l.ModelOrigin(i), device, sum)
+				return fmt.Errorf("%s: invalid cache-share: models on %s have %.3g together, want at most 1", l.ModelOrigin(i), device, sum)
 			}
 		}
 	}

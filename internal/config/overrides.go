@@ -90,7 +90,7 @@ func decodeOverrides(o *Overrides, n ast.Node) error {
 		key := pair.Key.GetToken().Value
 		at := slices.Index(names, key)
 		if at < 0 {
-			return fmt.Errorf("the key %q is not one that can be overridden; those are %s", key, strings.Join(names, ", "))
+			return fmt.Errorf("unknown key %q: want one of %s", key, strings.Join(names, ", "))
 		}
 		if err := decodeField(overrideKeys[at].field(o), pair.Value); err != nil {
 			return fmt.Errorf("%s: %w", key, err)

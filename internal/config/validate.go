@@ -39,12 +39,12 @@ func (l *Loaded) Validate() error {
 		{"max-connections", l.MaxConnections > 0, "at least 1"},
 		{"max-connections-per-address", l.MaxConnectionsPerAddress > 0, "at least 1"},
 		{"allowed-origins", !slices.ContainsFunc(l.AllowedOrigins, notOrigin), "* or origins such as https://app.example.com or http://localhost:3000, separated by commas"},
-		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists the origins, as browsers want"},
+		{"allow-credentials", !l.AllowCredentials || !slices.Contains(l.AllowedOrigins, "*"), "false unless allowed-origins lists each origin: browsers refuse * with credentials"},
 		{"video-sources", areSources(l.VideoSources), "names of hosts, addresses and networks such as 10.1.0.0/16, separated by commas"},
 		{"default-max-tokens", l.DefaultMaxTokens >= 0, "0 or more"},
 		{"tool-call-parser", l.ToolCallParser == "" || slices.Contains(toolcalls.Names(), l.ToolCallParser), strings.Join(toolcalls.Names(), ", ")},
-		{"tool-call-parser", l.ToolCallParser != "" || !l.AutoToolChoice, "given with enable-auto-tool-choice: " + strings.Join(toolcalls.Names(), ", ")},
-		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on the device null"},
+		{"tool-call-parser", l.ToolCallParser != "" || !l.AutoToolChoice, "one of " + strings.Join(toolcalls.Names(), ", ") + " with enable-auto-tool-choice"},
+		{"tensor-parallel-size", l.Ranks >= 1 && l.Ranks <= 64 && (l.Device != "null" || l.Ranks == 1), "1 to 64, and 1 on device null"},
 		{"device", isDevice(l.Device, l.Ranks), "cpu, cuda, GPUs like cuda:0,1 or cuda:GPU-8932f937, or null"},
 		{"tensor-parallel-size", l.Devices() != nil, fmt.Sprintf("a divisor of the %d GPUs of %s", len(l.GPUs()), l.Device)},
 		{"threads", l.Threads >= 0 && l.Threads <= 4096, "0 to 4096"},
@@ -52,13 +52,13 @@ func (l *Loaded) Validate() error {
 		{"attention-backend", l.Attention == "auto" || strings.HasPrefix(l.Device, "cuda"), "auto unless device is cuda"},
 		{"kv-cache-memory-share", l.CacheShare >= 0 && l.CacheShare <= 1, "0 to 1"},
 		{"kv-offloading-size", l.Offloading == 0 || l.Offloading > 0 && len(l.GPUs()) > 0,
-			"GiB on GPUs; on the processor the prefix cache is in host memory already: raise kv-cache-memory-bytes"},
+			"0 or more GiB, and 0 without GPUs, where the prefix cache is in host memory already: raise kv-cache-memory-bytes"},
 		{"block-size", l.BlockSize > 0 && l.BlockSize%16 == 0 && l.BlockSize <= 4096, "a multiple of 16 up to 4096"},
 		{"prefill-chunk", l.PrefillChunk >= 0 && l.PrefillChunk <= 1<<16, "0 to 65536"},
 		{"hang-timeout", l.HangTimeout == 0 || l.HangTimeout >= 3*time.Second, "0, or at least 3s: a process gives a sign of life each second"},
 		{"tensor-memory", l.TensorMemory >= 1<<20, "at least 1MiB"},
 		{"video-memory", l.VideoMemory >= 1<<20, "at least 1MiB"},
-		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "to be given together with curve-key-file"},
+		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "a file where curve-key-file has one, and none else"},
 	} {
 		if !check.ok {
 			return l.outOfRange(Find(check.name), check.want)
@@ -90,12 +90,12 @@ func (l *Loaded) namedByFlag(err error) error {
 }
 
 func (l *Loaded) outOfRange(p *Param, want string) error {
-	return fmt.Errorf("%s is %q (%s), want %s", p.Name, showValue(p.field(&l.Config)), l.Origin[p.Name], want)
+	return fmt.Errorf("invalid %s %q (%s): want %s", p.Name, showValue(p.field(&l.Config)), l.Origin[p.Name], want)
 }
 
 func (l *Loaded) validateFiles() error {
 	if origin := l.Origin["api-key"]; origin != "default" && len(l.APIKey) == 0 {
-		return fmt.Errorf("api-key (%s): it has no key; leave it out to serve without keys", origin)
+		return fmt.Errorf("api-key (%s) has no key; leave it out to serve without keys", origin)
 	}
 	for _, name := range []string{"chat-template", "api-key-file", "curve-key-file", "curve-peers-file"} {
 		p := Find(name)

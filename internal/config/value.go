@@ -40,7 +40,7 @@ func parseBytes(text string) (Bytes, error) {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(v >= 0) || v*factor >= 1<<62 {
-		return 0, fmt.Errorf("%q is not an amount of memory such as 4GiB", text)
+		return 0, fmt.Errorf("invalid size %q: want a number of bytes such as 4GiB", text)
 	}
 	return Bytes(v * factor), nil
 }
@@ -56,7 +56,7 @@ func parseLength(text string) (Length, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(v >= 0) || v*factor > 1<<31 {
-		return 0, fmt.Errorf("%q is not a number of tokens such as 32768 or 32K", text)
+		return 0, fmt.Errorf("invalid length %q: want a number of tokens such as 32768 or 32K", text)
 	}
 	return Length(v * factor), nil
 }
@@ -74,19 +74,19 @@ func setValue(field any, text string) (err error) {
 		*p = text
 	case *bool:
 		if *p, err = strconv.ParseBool(text); err != nil {
-			err = fmt.Errorf("%q is neither true nor false", text)
+			err = fmt.Errorf("invalid value %q: want true or false", text)
 		}
 	case *int:
 		if *p, err = strconv.Atoi(text); err != nil {
-			err = fmt.Errorf("%q is not a whole number", text)
+			err = fmt.Errorf("invalid value %q: want a whole number", text)
 		}
 	case *float64:
 		if *p, err = strconv.ParseFloat(text, 64); err != nil {
-			err = fmt.Errorf("%q is not a number", text)
+			err = fmt.Errorf("invalid value %q: want a number", text)
 		}
 	case *time.Duration:
 		if *p, err = time.ParseDuration(text); err != nil {
-			err = fmt.Errorf("%q is not a time such as 30s or 1m30s", text)
+			err = fmt.Errorf("invalid time %q: want one such as 30s or 1m30s", text)
 		}
 	case *Bytes:
 		*p, err = parseBytes(text)

@@ -51,7 +51,7 @@ func mappingOf(n ast.Node) ([]*ast.MappingValueNode, error) {
 	case *ast.CommentGroupNode, *ast.NullNode:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("line %d: want a map of parameters", n.GetToken().Position.Line)
+	return nil, fmt.Errorf("line %d: invalid configuration: want a map of parameters", n.GetToken().Position.Line)
 }
 
 // scalarOf returns a value as a user would give it to a flag; a list joins with commas.
@@ -76,5 +76,5 @@ func scalarOf(n ast.Node) (string, error) {
 	case ast.ScalarNode:
 		return n.GetToken().Value, nil
 	}
-	return "", fmt.Errorf("want a value or a list of values")
+	return "", fmt.Errorf("invalid value: want a value or a list of values")
 }

@@ -136,7 +136,7 @@ func (p *partial) Write(b []byte) (int, error) {
 }
 
 // errShort is an answer that ends early.
-var errShort = errors.New("it ended the answer early")
+var errShort = errors.New("answer ended early")
 
 // transferPart appends to a partial file what one request brings.
 func (c *client) transferPart(ctx context.Context, commit string, p *partial) error {
@@ -150,11 +150,11 @@ func (c *client) transferPart(ctx context.Context, commit string, p *partial) er
 		want -= p.have
 	}
 	if n := resp.ContentLength; n >= 0 && n != want {
-		return fmt.Errorf("%s sends %d bytes, and of these the hub lists %d: try again, or another HF_ENDPOINT", host, n, want)
+		return fmt.Errorf("%s sends %d bytes, want %d: try again, or another HF_ENDPOINT", host, n, want)
 	}
 	if from, ok := rangeStart(resp); p.have > 0 && (!ok || from != p.have) {
 		if p.broken = p.restart(); p.broken != nil || resp.StatusCode == http.StatusPartialContent {
-			return &transportError{host, errors.New("it sends another part than was asked for")}
+			return &transportError{host, errors.New("it sent another range than was asked for")}
 		}
 	}
 	if _, err := io.Copy(p, io.LimitReader(resp.Body, want)); err != nil {
@@ -165,7 +165,7 @@ func (c *client) transferPart(ctx context.Context, commit string, p *partial) er
 	}
 	if n, _ := resp.Body.Read(make([]byte, 1)); resp.ContentLength < 0 && n > 0 {
 		p.broken = p.restart()
-		return fmt.Errorf("%s sends more than the %d bytes that the hub lists: try again, or another HF_ENDPOINT", host, p.of.Size)
+		return fmt.Errorf("%s sends more than %d bytes, the size in the hub's listing: try again, or another HF_ENDPOINT", host, p.of.Size)
 	}
 	return nil
 }

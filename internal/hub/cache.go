@@ -163,7 +163,7 @@ func (c cache) describeMissing(commit string, f found) string {
 	case commit == "" || f.missing == "":
 		return fmt.Sprintf("is neither a directory nor in the Hugging Face cache (%s)", c.dir)
 	default:
-		return fmt.Sprintf("is not complete in the Hugging Face cache (%s lacks %s)", c.snapshotPath(commit), f.missing)
+		return fmt.Sprintf("is incomplete in the Hugging Face cache (%s lacks %s)", c.snapshotPath(commit), f.missing)
 	}
 }
 

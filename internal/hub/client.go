@@ -79,12 +79,12 @@ type transportError struct {
 }
 
 func (e *transportError) Error() string {
-	return fmt.Sprintf("%s cannot be reached: %v; see that the network, HF_ENDPOINT and HTTPS_PROXY are right, or copy the cache of a host that has the model", e.host, e.err)
+	return fmt.Sprintf("cannot reach %s: %v; check the network, HF_ENDPOINT and HTTPS_PROXY, or copy the cache of a host that has the model", e.host, e.err)
 }
 func (e *transportError) Unwrap() error { return e.err }
 
 var (
-	errStalled  = errors.New("it sends nothing any more")
+	errStalled  = errors.New("it stopped sending")
 	errRedirect = errors.New("it redirects to an invalid address")
 )
 
@@ -232,7 +232,7 @@ func (c *client) listFiles(ctx context.Context, revision string) (commit string,
 		return "", nil, &listingError{err}
 	}
 	if !isCommit.MatchString(info.SHA) || isCommit.MatchString(revision) && info.SHA != revision {
-		return "", nil, &listingError{fmt.Errorf("%s tells no commit of revision %q: want a hub; see HF_ENDPOINT", c.base, revision)}
+		return "", nil, &listingError{fmt.Errorf("%s gives no commit of revision %q: not a hub; check HF_ENDPOINT", c.base, revision)}
 	}
 	l = listing{}
 	for _, f := range info.Siblings {
@@ -272,7 +272,7 @@ func (c *client) fetchListing(ctx context.Context, commit string, left *int64) (
 		}
 		address = base + "?" + u.RawQuery
 	}
-	return nil, fmt.Errorf("its listing has more than %d pages: this is not a repository of one model", maxPages)
+	return nil, fmt.Errorf("listing has more than %d pages: not a repository of one model", maxPages)
 }
 
 // getJSON gets JSON of at most *left bytes, and the address of the next page.
@@ -283,7 +283,7 @@ func (c *client) getJSON(ctx context.Context, address string, left *int64, into 
 		if text, next, err = c.read(ctx, address, *left); err == nil {
 			*left -= int64(len(text))
 			if err := json.Unmarshal(text, into); err != nil {
-				return "", fmt.Errorf("%s does not answer as a hub does (%w): see HF_ENDPOINT", c.base, err)
+				return "", fmt.Errorf("%s is not a hub (%w): check HF_ENDPOINT", c.base, err)
 			}
 			return next, nil
 		}
@@ -303,7 +303,7 @@ func (c *client) read(ctx context.Context, address string, most int64) (text []b
 		return nil, "", err
 	}
 	if int64(len(text)) > most {
-		return nil, "", fmt.Errorf("its listing has more than %d MiB: this is not a repository of one model", maxListing>>20)
+		return nil, "", fmt.Errorf("listing has more than %d MiB: not a repository of one model", maxListing>>20)
 	}
 	return text, nextPage(resp.Header.Get("Link")), nil
 }

@@ -33,5 +33,5 @@ type checksumError struct {
 }
 
 func (e *checksumError) Error() string {
-	return fmt.Sprintf("%s has the checksum %s, and the hub says %s: what came is deleted; try again, or another HF_ENDPOINT", e.file.Path, e.got, e.file.Digest)
+	return fmt.Sprintf("%s has checksum %s, want the hub's %s: the download is deleted; try again, or another HF_ENDPOINT", e.file.Path, e.got, e.file.Digest)
 }

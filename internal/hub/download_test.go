@@ -226,11 +226,11 @@ func TestDownloadsFromBrokenServers(t *testing.T) {
 	}{
 		"broken off three times": {breakOff(9), ""},
 		"no file comes":          {status(shard, 503), "status 503"},
-		"a wrong checksum":       {other("500000", bytes.Repeat([]byte("x"), 500000)), "has the checksum"},
-		"fewer bytes promised":   {other("10", []byte("0123456789")), "sends 10 bytes, and of these the hub lists 500000"},
-		"more bytes than listed": {other("", bytes.Repeat([]byte("x"), 500001)), "sends more than the 500000 bytes"},
+		"a wrong checksum":       {other("500000", bytes.Repeat([]byte("x"), 500000)), "has checksum"},
+		"fewer bytes promised":   {other("10", []byte("0123456789")), "sends 10 bytes, want 500000"},
+		"more bytes than listed": {other("", bytes.Repeat([]byte("x"), 500001)), "sends more than 500000 bytes"},
 		"no listing":             {status("/api/", 500), "status 500"},
-		"a page of another kind": {func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte("<html>log in")); return true }, "does not answer as a hub does"},
+		"a page of another kind": {func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write([]byte("<html>log in")); return true }, "is not a hub"},
 		"a stalling server": {func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/blobs/") {
 				return false
@@ -239,7 +239,7 @@ func TestDownloadsFromBrokenServers(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			return true
-		}, "sends nothing any more"},
+		}, "stopped sending"},
 		"an endless listing": {func(w http.ResponseWriter, _ *http.Request) bool {
 			part := bytes.Repeat([]byte(" "), 1<<20)
 			for range 40 {
@@ -375,7 +375,7 @@ func TestEnded(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	if _, err := Find(ctx, model, o); err == nil || !strings.Contains(err.Error(), "the next start goes on") {
+	if _, err := Find(ctx, model, o); err == nil || !strings.Contains(err.Error(), "the next start resumes it") {
 		t.Errorf("ended: %v", err)
 	}
 	if list, _ := filepath.Glob(filepath.Join(o.Settings.Cache, "*/snapshots/*")); len(list) > 0 {

@@ -37,25 +37,25 @@ func (r *refusal) Error() string {
 func (r *refusal) explain(m Model, hub string, file string, token bool) error {
 	switch {
 	case r.code == "GatedRepo" && token:
-		return fmt.Errorf("its owner gives it to those who ask, and the token's account may not read it yet: ask at %s/%s, and see that the token may read gated repositories", hub, m.ID)
+		return fmt.Errorf("the repository is gated, and the token's account has no access: request it at %s/%s, and check that the token may read gated repositories", hub, m.ID)
 	case r.code == "GatedRepo":
-		return fmt.Errorf("its owner gives it to those who ask, and no token says who asks: ask at %s/%s, then set HF_TOKEN, or log in with `hf auth login`", hub, m.ID)
+		return fmt.Errorf("the repository is gated, and there is no token: request access at %s/%s, then set HF_TOKEN, or log in with `hf auth login`", hub, m.ID)
 	case r.code == "RevisionNotFound":
-		return fmt.Errorf("%s has no revision %q of it: see %s/%s/refs for those there are", hub, m.Revision, hub, m.ID)
+		return fmt.Errorf("%s has no revision %q of it: %s/%s/refs lists all", hub, m.Revision, hub, m.ID)
 	case r.code == "EntryNotFound":
-		return fmt.Errorf("%s lists %s and does not have it: try again", hub, file)
+		return fmt.Errorf("%s lists %s but does not have it: try again", hub, file)
 	case r.status == http.StatusUnauthorized && token && r.code != "RepoNotFound":
-		return fmt.Errorf("%s does not take the token: set HF_TOKEN to one that is valid, or log in anew with `hf auth login` (%w)", hub, r)
+		return fmt.Errorf("%s rejects the token: set HF_TOKEN to a valid one, or log in again with `hf auth login` (%w)", hub, r)
 	case (r.code == "RepoNotFound" || r.status == http.StatusUnauthorized || r.status == http.StatusNotFound) && token:
-		return fmt.Errorf("there is no such directory here, and %s has no such repository that the token may read: check the name", hub)
+		return fmt.Errorf("no such directory, and %s has no such repository that the token may read: check the name", hub)
 	case r.code == "RepoNotFound", r.status == http.StatusUnauthorized, r.status == http.StatusNotFound:
-		return fmt.Errorf("there is no such directory here, and %s has no such repository that all may read: check the name; for a private one set HF_TOKEN, or log in with `hf auth login`", hub)
+		return fmt.Errorf("no such directory, and %s has no such public repository: check the name; for a private one set HF_TOKEN, or log in with `hf auth login`", hub)
 	case r.status == http.StatusForbidden:
-		return fmt.Errorf("%s refuses it (%w): see that the token may read it", hub, r)
+		return fmt.Errorf("%s refuses access (%w): check that the token may read it", hub, r)
 	case r.status == http.StatusTooManyRequests:
-		return fmt.Errorf("%s wants fewer requests (%w): try again later, or set HF_TOKEN", hub, r)
+		return fmt.Errorf("too many requests to %s (%w): try again later, or set HF_TOKEN", hub, r)
 	}
-	return fmt.Errorf("%s answers %w: try again, or another HF_ENDPOINT", hub, r)
+	return fmt.Errorf("%s answered %w: try again, or another HF_ENDPOINT", hub, r)
 }
 
 // listingError is a repository of which the hub did not say what is in it.
@@ -66,16 +66,16 @@ func (e *listingError) Unwrap() error { return e.err }
 
 // spaceError is a disk that is too small, which was seen before or in the middle.
 func spaceError(dir string, need, free int64) error {
-	return fmt.Errorf("%s has %s free, and %s are to come: make room there, or set HF_HOME to a directory on a larger disk", dir, formatBytes(free), formatBytes(need))
+	return fmt.Errorf("%s has %s free, want %s: make room there, or set HF_HOME to a directory on a larger disk", dir, formatBytes(free), formatBytes(need))
 }
 
 // explainWriteError explains what kept a file from being written to the cache.
 func explainWriteError(dir string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room in %s, and the next start goes on with what is here, or set HF_HOME to a directory on a larger disk", err, dir)
+		return fmt.Errorf("%w: make room in %s, and the next start resumes the download, or set HF_HOME to a directory on a larger disk", err, dir)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("%w: set HF_HOME to a directory that can be written", err)
+		return fmt.Errorf("%w: set HF_HOME to a writable directory", err)
 	}
 	return err
 }

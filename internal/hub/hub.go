@@ -58,13 +58,13 @@ func Find(ctx context.Context, m Model, o Options) (dir string, err error) {
 // Download brings the model's files as the hub has them now into the local cache, and returns their directory.
 func Download(ctx context.Context, m Model, o Options) (dir string, err error) {
 	if o.Settings.Offline {
-		return "", fmt.Errorf("model %q: HF_HUB_OFFLINE forbids to download it; unset that", m)
+		return "", fmt.Errorf("model %q: HF_HUB_OFFLINE forbids downloads; unset it", m)
 	}
 	return fetchModel(ctx, m, "", o)
 }
 
 // errEnded wraps what ended a download.
-var errEnded = fmt.Errorf("the download was ended; the next start goes on with what is here (%w)", context.Canceled)
+var errEnded = fmt.Errorf("download stopped; the next start resumes it (%w)", context.Canceled)
 
 // IsPassing says that the same attempt may succeed later.
 func IsPassing(err error) bool { return isTransient(err) }

@@ -25,7 +25,7 @@ func lockFile(ctx context.Context, path string) (release func(), err error) {
 			return func() { _ = f.Close() }, nil
 		case err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EINTR):
 			_ = f.Close()
-			return nil, fmt.Errorf("%s cannot be locked: %w; set HF_HOME to a directory on a file system with locks", path, err)
+			return nil, fmt.Errorf("cannot lock %s: %w; set HF_HOME to a directory on a file system with locks", path, err)
 		}
 		_ = f.Close()
 		select {

@@ -41,14 +41,14 @@ func IsName(word string) bool {
 // Parse reads org/name or org/name@revision. A revision that is given beside it must be the same.
 func Parse(word, revision string) (Model, error) {
 	if !IsName(word) {
-		return Model{}, fmt.Errorf("invalid model name %q: want org/name, with neither -- nor .. in it", word)
+		return Model{}, fmt.Errorf("invalid model name %q: want org/name without .. or --", word)
 	}
 	id, own, given := strings.Cut(word, "@")
 	switch {
 	case !given:
 		own = revision
 	case revision != "" && own != revision:
-		return Model{}, fmt.Errorf("model %q: revision says %q: give one of the two", word, revision)
+		return Model{}, fmt.Errorf("model %q: revision is also %q: give one of the two", word, revision)
 	}
 	if own == "" && !given {
 		own = mainRevision

@@ -51,7 +51,7 @@ func (l listing) check(withWeights bool) error {
 		return fmt.Errorf("the repository holds %s: %s", what, how)
 	}
 	if !l.hasFile(configFile) {
-		return errors.New("the repository has no " + configFile + ": want the directory of a checkpoint")
+		return errors.New("the repository has no " + configFile + ": want a checkpoint")
 	}
 	if l.hasFile(singleFile) || l.hasFile(indexFile) || !withWeights {
 		return nil
@@ -68,7 +68,7 @@ func (l listing) firstFiles() ([]File, error) {
 			continue
 		}
 		if f.Size > maxSmall {
-			return nil, fmt.Errorf("%s has %d bytes, at most %d are read of such a file", name, f.Size, maxSmall)
+			return nil, fmt.Errorf("%s has %d bytes, want at most %d", name, f.Size, maxSmall)
 		}
 		files = append(files, f)
 	}
@@ -102,12 +102,12 @@ func (l listing) remainingFiles(read func(name string) ([]byte, error), weights 
 	for _, name := range names {
 		f, ok := l[name]
 		if !ok {
-			return nil, fmt.Errorf("%s names %.100q, which the repository lacks", indexFile, name)
+			return nil, fmt.Errorf("%s names %.100q, which is not in the repository", indexFile, name)
 		}
 		files = append(files, f)
 	}
 	if len(files) > maxFiles {
-		return nil, fmt.Errorf("%d files are needed, more than %d: this is not a repository of one model", len(files), maxFiles)
+		return nil, fmt.Errorf("got %d files, want at most %d: not a repository of one model", len(files), maxFiles)
 	}
 	return files, nil
 }
@@ -133,7 +133,7 @@ func moduleFiles(modules []byte) (names []string, err error) {
 		return nil, fmt.Errorf("%s: %w", modulesFile, err)
 	}
 	if len(list) > 100 {
-		return nil, fmt.Errorf("%s lists %d modules, more than 100", modulesFile, len(list))
+		return nil, fmt.Errorf("%s lists %d modules, want at most 100", modulesFile, len(list))
 	}
 	for _, m := range list {
 		dir := strings.TrimSuffix(m.Path, "/")
@@ -141,7 +141,7 @@ func moduleFiles(modules []byte) (names []string, err error) {
 			continue // the model itself, in the root
 		}
 		if !isLocal(dir) {
-			return nil, fmt.Errorf("%s names the folder %.100q, which is not inside the repository", modulesFile, m.Path)
+			return nil, fmt.Errorf("%s names folder %.100q, which is outside the repository", modulesFile, m.Path)
 		}
 		names = append(names, dir+"/"+configFile, dir+"/"+singleFile)
 	}
@@ -164,7 +164,7 @@ func shardFiles(single bool, read func(string) ([]byte, error)) ([]string, error
 		return nil, fmt.Errorf("%s: %w", indexFile, err)
 	}
 	if len(index.WeightMap) == 0 {
-		return nil, fmt.Errorf("%s: weight_map is missing or empty", indexFile)
+		return nil, fmt.Errorf("%s: missing or empty weight_map", indexFile)
 	}
 	names := slices.Compact(slices.Sorted(maps.Values(index.WeightMap)))
 	for _, name := range names {
@@ -179,11 +179,11 @@ func shardFiles(single bool, read func(string) ([]byte, error)) ([]string, error
 func (f File) checkValid() error {
 	switch {
 	case !isLocal(f.Path):
-		return fmt.Errorf("the hub lists a file %.100q, which is not inside the repository", f.Path)
+		return fmt.Errorf("the hub lists file %.100q, which is outside the repository", f.Path)
 	case !isCommit.MatchString(f.Digest) && !isSHA256.MatchString(f.Digest):
-		return fmt.Errorf("the hub tells no checksum of %s (SHA-256 or git's SHA-1): without it nothing is served; ask another HF_ENDPOINT", f.Path)
+		return fmt.Errorf("the hub lists no checksum of %s (SHA-256 or git's SHA-1), which is required: try another HF_ENDPOINT", f.Path)
 	case f.Size < 0 || f.Size > maxSize:
-		return fmt.Errorf("the hub says that %s has %d bytes, which is not the size of a file", f.Path, f.Size)
+		return fmt.Errorf("the hub lists invalid size %[2]d of %[1]s", f.Path, f.Size)
 	}
 	return nil
 }

@@ -30,22 +30,22 @@ func TestUnusableRepositoriesAreRefused(t *testing.T) {
 		"org/module": with(func(r *hubtest.Repo) { r.Files[modulesFile] = []byte(`[{"path":"../../../x"}]`) }),
 	})
 	for _, c := range []struct{ word, token, want string }{
-		{"org/none", "", "no such repository that all may read: check the name; for a private one set HF_TOKEN"},
+		{"org/none", "", "no such public repository: check the name; for a private one set HF_TOKEN"},
 		{"org/none", "hf_right", "no such repository that the token may read"},
 		{"org/secret", "", "for a private one set HF_TOKEN"},
 		{"org/secret", "hf_right", ""},
 		{"org/gated", "", "then set HF_TOKEN, or log in with `hf auth login`"},
-		{"org/gated", "hf_wrong", "ask at " + server.Hub.URL + "/org/gated"},
+		{"org/gated", "hf_wrong", "request it at " + server.Hub.URL + "/org/gated"},
 		{"org/gated", "hf_right", ""},
-		{"org/m@v9", "", `has no revision "v9" of it: see ` + server.Hub.URL + "/org/m/refs"},
+		{"org/m@v9", "", `has no revision "v9" of it: ` + server.Hub.URL + "/org/m/refs lists all"},
 		{"org/pickles", "", `holds weights in another format ("pytorch_model.bin") and no model.safetensors`},
 		{"org/data", "", "the repository has no config.json"},
 		{"org/neither", "", "neither model.safetensors nor model.safetensors.index.json"},
 		{"org/out", "", `"../../evil.safetensors", want a safetensors file of the repository`},
 		{"org/abs", "", `"/etc/passwd", want a safetensors file of the repository`},
-		{"org/lacks", "", `names "model-9.safetensors", which the repository lacks`},
+		{"org/lacks", "", `names "model-9.safetensors", which is not in the repository`},
 		{"org/noindex", "", "model.safetensors.index.json: invalid"},
-		{"org/module", "", `"../../../x", which is not inside the repository`},
+		{"org/module", "", `"../../../x", which is outside the repository`},
 	} {
 		own := o
 		own.Settings.token = c.token
@@ -162,7 +162,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	server.Close()
-	if _, err := Find(t.Context(), model, o); err == nil || !strings.Contains(err.Error(), host+" cannot be reached") {
+	if _, err := Find(t.Context(), model, o); err == nil || !strings.Contains(err.Error(), "cannot reach "+host) {
 		t.Errorf("no network: %v", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestCaches(t *testing.T) {
 // TestRoom: sizes that no disk has are refused before anything is fetched.
 func TestRoom(t *testing.T) {
 	server, o := hubOf(t, map[string]*hubtest.Repo{"org/m": checkpoint()})
-	for size, want := range map[string]string{"200000000000000": "make room there, or set HF_HOME", "900000000000000000": "not the size of a file", "-5": "not the size of a file"} {
+	for size, want := range map[string]string{"200000000000000": "make room there, or set HF_HOME", "900000000000000000": "invalid size", "-5": "invalid size"} {
 		server.Fault(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/api/") {
 				return false

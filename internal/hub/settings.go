@@ -77,7 +77,7 @@ func homeDir(getenv func(string) string) (string, error) {
 	if cache == "" {
 		home := getenv("HOME")
 		if home == "" {
-			return "", errors.New("neither HF_HOME nor HOME says where the Hugging Face cache is: set HF_HOME")
+			return "", errors.New("unknown Hugging Face cache: set HF_HOME (HOME is not set either)")
 		}
 		cache = filepath.Join(home, ".cache")
 	}
@@ -99,7 +99,7 @@ func secondsFromEnv(getenv func(string) string, name string) (time.Duration, err
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > 86400 {
-		return 0, fmt.Errorf("%s is %.20q, want seconds", name, text)
+		return 0, fmt.Errorf("invalid %s %.20q: want seconds", name, text)
 	}
 	if n == 0 {
 		return defaultTimeout, nil
@@ -108,7 +108,7 @@ func secondsFromEnv(getenv func(string) string, name string) (time.Duration, err
 }
 
 // errEndpoint shows nothing of the variable: a password may be anywhere in it.
-var errEndpoint = errors.New("invalid HF_ENDPOINT: want an address such as https://huggingface.co or https://user:password@host:8443/path; of a user and password with characters such as / ? # these are written as %2F %3F %23")
+var errEndpoint = errors.New("invalid HF_ENDPOINT: want an address such as https://huggingface.co or https://user:password@host:8443/path; write / ? # in a user or password as %2F %3F %23")
 
 // parseEndpoint takes the user and password, which may have any characters but those that end them, out of an address.
 func parseEndpoint(text string) (*url.URL, *url.Userinfo, error) {
@@ -170,7 +170,7 @@ func findToken(getenv func(string) string, home string) (string, error) {
 // checkToken refuses what no header can carry.
 func checkToken(where, token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%s holds no token of the Hugging Face hub: it has spaces or other characters than a token's", where)
+		return fmt.Errorf("invalid token of the Hugging Face hub in %s: it has spaces or characters that no token has", where)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func settleTask(m *config.Model) error {
 		want = config.TaskInfer
 	}
 	if m.Task = want; task != "" && task != want {
-		return fmt.Errorf("model: %s: task is %s, but of these files it is %s", m.Path, task, want)
+		return fmt.Errorf("model: %s: invalid task %s: want %s, by its files", m.Path, task, want)
 	}
 	if network {
 		return checkNetwork(file)
@@ -89,7 +89,7 @@ func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	case !network && !isDir(path) && !isPath(path) && !isFile(path):
 		return ofHub(path, revision, fetch)
 	case revision != "":
-		return path, filepath.Base(path), fmt.Errorf("model: revision is %q, but %s is a path: only models of the Hugging Face hub have revisions", revision, path)
+		return path, filepath.Base(path), fmt.Errorf("model: revision %q of %s, which is a path: only models of the Hugging Face hub have revisions", revision, path)
 	case network:
 		found, err = filepath.Abs(path)
 		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err

@@ -117,7 +117,7 @@ func TestResolveNetworks(t *testing.T) {
 		{"net.onnx", "", "net", ""},
 		{"nets", config.TaskInfer, "nets", ""},
 		{filepath.Join(dir, "nets", "one.onnx"), "", "one", ""},
-		{"net.onnx", config.TaskGenerate, "net", "task is generate, but of these files it is infer"},
+		{"net.onnx", config.TaskGenerate, "net", "invalid task generate: want infer, by its files"},
 		{"broken.onnx", "", "broken", filepath.Join(dir, "broken.onnx")},
 		{"missing.onnx", "", "missing", filepath.Join(dir, "missing.onnx")},
 	} {

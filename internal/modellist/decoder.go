@@ -22,7 +22,7 @@ func checkDecoder(m *config.Model) error {
 	case err != nil:
 		return fmt.Errorf("model %s: decoder: %w", m.Names[0], err)
 	case m.Task != config.TaskInfer:
-		return fmt.Errorf("model %s: decoder is %s, which reads the outputs of a network (ONNX); the model is a checkpoint of text", m.Names[0], m.Decoder)
+		return fmt.Errorf("model %s: decoder %s reads outputs of a network (ONNX), but the model is a checkpoint of text", m.Names[0], m.Decoder)
 	}
 	file, _ := dnn.File(m.Path)
 	n, err := inspect.OpenNetwork(file)
@@ -30,12 +30,12 @@ func checkDecoder(m *config.Model) error {
 		return err // an executor says why it is refused
 	}
 	if len(n.Inputs) != 1 {
-		return fmt.Errorf("model %s: decoder is %s, which is for networks of one input, a picture; this one has %d inputs", m.Names[0], m.Decoder, len(n.Inputs))
+		return fmt.Errorf("model %s: decoder %s is for networks of one input, a picture; got %d inputs", m.Names[0], m.Decoder, len(n.Inputs))
 	}
 	in := n.Inputs[0]
 	to, err := images.NewTarget(typeOf(in.Type), in.Shape, ImageOptions(&m.Image))
 	if err != nil {
-		return fmt.Errorf("model %s: decoder is %s, and input %s: %w", m.Names[0], m.Decoder, in.Name, err)
+		return fmt.Errorf("model %s: decoder %s: input %s: %w", m.Names[0], m.Decoder, in.Name, err)
 	}
 	if err := decoder.Check(Outputs(n), vision.Size{Height: max(to.Height, 0), Width: max(to.Width, 0)}); err != nil {
 		return fmt.Errorf("model %s: %w", m.Names[0], err)

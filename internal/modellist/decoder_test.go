@@ -29,8 +29,8 @@ func TestWrongDecodersAreRefused(t *testing.T) {
 		"gfl":        {file, config.Image{}, "model m: decoder gfl: "},
 		"yolox":      {file, config.Image{}, "outputs like these are read by fastestdet"},
 		"nosuch":     {file, config.Image{}, `model m: decoder: there is no decoder "nosuch"; there are `},
-		"ssd":        {text, config.Image{}, "model m: decoder is ssd, which reads the outputs of a network (ONNX); the model is a checkpoint of text"},
-		"yunet":      {file, config.Image{Size: []int{10, 20}}, "model m: decoder is yunet, and input "},
+		"ssd":        {text, config.Image{}, "model m: decoder ssd reads outputs of a network (ONNX), but the model is a checkpoint of text"},
+		"yunet":      {file, config.Image{Size: []int{10, 20}}, "model m: decoder yunet: input "},
 	} {
 		m := config.Model{Names: []string{"m"}, Path: c.path, Decoder: decoder, Image: c.image}
 		_, _, err := prepared(t, m)

@@ -45,7 +45,7 @@ func makeRuntimeDir(cfg *config.Config) (dir string, remove func(), err error) {
 	}
 	dir, lock, err := dirlock.Temp(os.TempDir(), "prefillonly_")
 	if err != nil {
-		return "", nil, fmt.Errorf("%w; give a --runtime-dir that can be written", err)
+		return "", nil, fmt.Errorf("%w; give a writable --runtime-dir", err)
 	}
 	return dir, func() {
 		_ = os.RemoveAll(dir)
@@ -107,7 +107,7 @@ func CheckHosted(cfg *config.Config) error {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
 		if !slices.ContainsFunc(devices, func(d string) bool { return cfg.HostedOn(m, d) }) {
-			return &Error{fmt.Errorf("model %s: devices is %s, but executors are on %s", m.Names[0], m.Devices, strings.Join(devices, " and "))}
+			return &Error{fmt.Errorf("model %s: invalid devices %s: executors are on %s", m.Names[0], m.Devices, strings.Join(devices, " and "))}
 		}
 	}
 	return nil

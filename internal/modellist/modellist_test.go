@@ -82,7 +82,7 @@ func TestHosted(t *testing.T) {
 		}
 	}
 	cfg.Device = "cuda:0"
-	if err := CheckHosted(cfg); err == nil || err.Error() != "model a: devices is cuda:1, but executors are on cuda:0" {
+	if err := CheckHosted(cfg); err == nil || err.Error() != "model a: invalid devices cuda:1: executors are on cuda:0" {
 		t.Errorf("a model for no executor: %v", err)
 	}
 }
