@@ -97,8 +97,8 @@ type Outcome struct {
 
 // Errors of Scan.
 var (
-	ErrForeign = errors.New("it holds no answers to a batch")
-	ErrTwice   = errors.New("it answers a line twice")
+	ErrForeign = errors.New("the file does not hold answers to a batch")
+	ErrTwice   = errors.New("the file answers a line twice")
 )
 
 // Scan adds the answers of a file to done, and returns how many bytes they take: what follows is half an answer,

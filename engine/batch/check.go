@@ -41,12 +41,12 @@ func Check(in io.Reader, rules Rules, maxLines int, done Answered) (t Totals, wr
 		}
 		key := line.Key()
 		if before, twice := seen[key]; twice {
-			note(&LineError{line.Number, "duplicate_custom_id", "custom_id", fmt.Sprintf("custom_id %.100q is that of line %d too; give each line one of its own", line.CustomID, before)})
+			note(&LineError{line.Number, "duplicate_custom_id", "custom_id", fmt.Sprintf("custom_id %.100q is also that of line %d: give each line its own", line.CustomID, before)})
 			continue
 		}
 		seen[key] = line.Number
 		if t.Lines++; t.Lines > maxLines {
-			return t, []LineError{{line.Number, "too_many_requests", "", fmt.Sprintf("the file has more than %d requests, which is the limit of a batch; divide it", maxLines)}}, nil
+			return t, []LineError{{line.Number, "too_many_requests", "", fmt.Sprintf("the file has more than %d requests, the limit of a batch: split it", maxLines)}}, nil
 		}
 		if answer, answered := done[key]; answered {
 			if answer.of != line.ID {
@@ -70,7 +70,7 @@ func checkWholeFile(t *Totals, done Answered, wrong *[]LineError) error {
 		*wrong = []LineError{{0, "empty_file", "", "the file has no lines"}}
 	}
 	if len(*wrong) == 0 && t.Answered < len(done) {
-		return fmt.Errorf("%d of the %d answers given before are to lines that it does not have", len(done)-t.Answered, len(done))
+		return fmt.Errorf("%d of %d earlier answers belong to lines that the file does not have", len(done)-t.Answered, len(done))
 	}
 	return nil
 }

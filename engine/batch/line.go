@@ -86,44 +86,44 @@ func (r *Rules) parse(number int, text []byte) (*Line, *LineError) {
 		Body     json.RawMessage `json:"body"`
 	}
 	if !utf8.Valid(text) {
-		return wrong("invalid_json_line", "", "the line is not UTF-8; write the file anew as UTF-8")
+		return wrong("invalid_json_line", "", "the line is not UTF-8; save the file as UTF-8")
 	}
 	if err := json.Unmarshal(text, &in); err != nil {
 		where := ""
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
-			where = fmt.Sprintf("; it is not JSON from byte %d of %d on", syntax.Offset, len(text))
+			where = fmt.Sprintf("; invalid JSON at byte %d of %d", syntax.Offset, len(text))
 		}
-		return wrong("invalid_json_line", "", "the line is not a JSON object with custom_id, method, url and body%s", where)
+		return wrong("invalid_json_line", "", "invalid line: want a JSON object with custom_id, method, url and body%s", where)
 	}
 	customID, isText := textOf(in.CustomID)
 	method, _ := textOf(in.Method)
 	url, isPath := textOf(in.URL)
 	switch {
 	case !isText:
-		return wrong("invalid_custom_id", "custom_id", "custom_id is %.40s; it must be a string, such as %.40q", in.CustomID, string(in.CustomID))
+		return wrong("invalid_custom_id", "custom_id", "invalid custom_id %.40s: want a string such as %.40q", in.CustomID, string(in.CustomID))
 	case customID == "":
-		return wrong("missing_required_parameter", "custom_id", "custom_id is missing; give each line one of its own")
+		return wrong("missing_required_parameter", "custom_id", "missing custom_id: give each line its own")
 	case len(customID) > maxCustomID:
 		return wrong("invalid_custom_id", "custom_id", "custom_id has %d bytes; the limit is %d", len(customID), maxCustomID)
 	case method != "POST":
-		return wrong("invalid_method", "method", `method must be "POST"`)
+		return wrong("invalid_method", "method", `invalid method: want "POST"`)
 	case !isPath:
-		return wrong("invalid_url", "url", "url is %.40s; it must be a string, such as \"/v1/chat/completions\"", in.URL)
+		return wrong("invalid_url", "url", "invalid url %.40s: want a string such as \"/v1/chat/completions\"", in.URL)
 	case url == "":
-		return wrong("missing_required_parameter", "url", "url is missing; give a path such as /v1/chat/completions")
+		return wrong("missing_required_parameter", "url", "missing url: want a path such as /v1/chat/completions")
 	case !r.Serves(url):
 		return wrong("invalid_url", "url", "invalid url %.100q: want a path that scores, embeds or completes, such as /v1/chat/completions or /v1/embeddings", url)
 	case r.Endpoint != "" && url != r.Endpoint:
-		return wrong("mismatched_url", "url", "url is %.100q, and the batch is of %s; a batch has one endpoint", url, r.Endpoint)
+		return wrong("mismatched_url", "url", "invalid url %.100q: the endpoint of the batch is %s", url, r.Endpoint)
 	}
 	if body := bytes.TrimSpace(in.Body); len(body) == 0 || body[0] != '{' {
-		return wrong("missing_required_parameter", "body", "body must be a JSON object: the request's")
+		return wrong("missing_required_parameter", "body", "invalid body: want a JSON object, the request")
 	}
 	var flags struct {
 		Stream any `json:"stream"`
 	}
 	if json.Unmarshal(in.Body, &flags) == nil && flags.Stream == true {
-		return wrong("invalid_request", "body.stream", "stream is true; answers in a batch come as a whole, so leave it out")
+		return wrong("invalid_request", "body.stream", "stream is true: a batch does not stream answers; leave it out")
 	}
 	return &Line{Number: number, ID: idOf(text), CustomID: customID, URL: url, Body: in.Body, Size: len(text)}, nil
 }

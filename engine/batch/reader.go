@@ -30,7 +30,7 @@ func (r *Reader) Next() (*Line, error) {
 			text = bytes.TrimPrefix(text, []byte("\uFEFF"))
 		}
 		if long {
-			return nil, &LineError{r.number, "line_too_long", "", "the line has more than " + byteCountText(r.rules.MaxLine) + ", which is the limit; divide the request"}
+			return nil, &LineError{r.number, "line_too_long", "", "the line has more than " + byteCountText(r.rules.MaxLine) + ", the limit: split the request"}
 		}
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue

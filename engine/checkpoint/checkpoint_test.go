@@ -111,14 +111,14 @@ func TestRerankers(t *testing.T) {
 		}
 	}
 	for want, over := range map[string]Overrides{
-		`classifier_from_token has 1 tokens and method is ""`: {AnswerTokens: []string{"Yes"}}, `two tokens, that of no first`: {AnswerTokens: []string{"a", "b", "c"}, Qwen3Reranker: true},
-		`method is "no_post_processing"`: {AnswerTokens: []string{"a", "b"}, Method: "no_post_processing"},
+		`classifier_from_token of 1 tokens with method ""`: {AnswerTokens: []string{"Yes"}}, `two tokens, that for no first`: {AnswerTokens: []string{"a", "b", "c"}, Qwen3Reranker: true},
+		`with method "no_post_processing"`: {AnswerTokens: []string{"a", "b"}, Method: "no_post_processing"},
 	} {
 		if _, err := Open(files(t, "m", map[string]string{"config.json": qwen}), "m", over); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", over, err, want)
 		}
 	}
-	for want, score := range map[string]string{"has no true_token_id": `{}`, "has no false_token_id": `{"true_token_id":1}`, `module_input_name is "x"`: `{"true_token_id":1,"false_token_id":2,"module_input_name":"x"}`} {
+	for want, score := range map[string]string{"missing true_token_id": `{}`, "missing false_token_id": `{"true_token_id":1}`, `invalid module_input_name "x"`: `{"true_token_id":1,"false_token_id":2,"module_input_name":"x"}`} {
 		_, err := Open(files(t, "m", map[string]string{"config.json": qwen, "modules.json": sentence, "1_LogitScore/config.json": score}), "m", Overrides{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", score, err, want)
@@ -141,29 +141,29 @@ func TestPoolings(t *testing.T) {
 // TestMistakes: what cannot be served is named.
 func TestMistakes(t *testing.T) {
 	for want, contents := range map[string]map[string]string{
-		"has no config.json":                                              {"README.md": ""},
-		"no such file or directory":                                       {},
-		"config.json: unexpected end":                                     {"config.json": `{`},
-		`a module of the type "LSTM"`:                                     {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
-		"a Dense before the Pooling":                                      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
-		"1_Pooling/config.json is missing":                                {"config.json": `{}`, "modules.json": modules},
-		"no way of pooling":                                               {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
-		"2 ways of pooling are chosen (cls, max)":                         {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
-		"2 ways of pooling are chosen (cls, mean)":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":["mean","cls"]}`},
-		"no way of pooling is chosen; want pooling_mode":                  {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":false}`},
-		`pooling_mode is "nonsense"; cls, mean, max`:                      {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"nonsense"}`},
-		"pooling_mode is 3; want a name or a list":                        {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":3}`},
-		"include_prompt":                                                  {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"weightedmean","include_prompt":false}`},
-		"not inside the checkpoint":                                       {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
-		`default_prompt_name is "q"`:                                      {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
-		`similarity_fn_name is "hamming"`:                                 {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
-		"word_embedding_dimension is 9, and hidden_size of config.json 8": {"config.json": `{"hidden_size":8}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"word_embedding_dimension":9}`},
-		"more than one module of the type \"Normalize\"":                  {"config.json": `{}`, "modules.json": `[{"type":"a.Normalize"},{"type":"b.Normalize"}]`},
-		"tokenizer.json":                                                  {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
-		"tokenizer.json: invalid":                                         {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{x`},
-		"id2label has 1 entries and none for 0":                           {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
-		`classifier_pooling is "max"`:                                     {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
-		"num_labels is -1":                                                {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
+		"has no config.json":                                                  {"README.md": ""},
+		"no such file or directory":                                           {},
+		"config.json: unexpected end":                                         {"config.json": `{`},
+		`unsupported module type "LSTM"`:                                      {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.LSTM","path":"2_LSTM"}]`},
+		"a Dense before Pooling":                                              {"config.json": `{}`, "modules.json": `[{"type":"sentence_transformers.models.Dense","path":"2_Dense"}]`},
+		"missing 1_Pooling/config.json":                                       {"config.json": `{}`, "modules.json": modules},
+		"missing pooling_mode":                                                {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{}`},
+		"got 2 pooling modes (cls, max)":                                      {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"pooling_mode_max_tokens":true}`},
+		"got 2 pooling modes (cls, mean)":                                     {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":["mean","cls"]}`},
+		"missing pooling_mode: want one of":                                   {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":false}`},
+		`unsupported pooling_mode "nonsense": want one of cls, mean, max`:     {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"nonsense"}`},
+		"invalid pooling_mode 3: want a name or a list":                       {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":3}`},
+		"include_prompt":                                                      {"config.json": `{}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode":"weightedmean","include_prompt":false}`},
+		"outside the checkpoint":                                              {"config.json": `{}`, "modules.json": strings.ReplaceAll(modules, "1_Pooling", "../../etc")},
+		`invalid default_prompt_name "q"`:                                     {"config.json": `{}`, "config_sentence_transformers.json": `{"default_prompt_name":"q"}`},
+		`unsupported similarity_fn_name "hamming"`:                            {"config.json": `{}`, "config_sentence_transformers.json": `{"similarity_fn_name":"hamming"}`},
+		"invalid word_embedding_dimension 9: hidden_size of config.json is 8": {"config.json": `{"hidden_size":8}`, "modules.json": modules, "1_Pooling/config.json": `{"pooling_mode_cls_token":true,"word_embedding_dimension":9}`},
+		"several modules of type \"Normalize\"":                               {"config.json": `{}`, "modules.json": `[{"type":"a.Normalize"},{"type":"b.Normalize"}]`},
+		"tokenizer.json":                                                      {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`},
+		"tokenizer.json: invalid":                                             {"config.json": `{}`, "sentence_bert_config.json": `{"do_lower_case":true}`, "tokenizer.json": `{x`},
+		"id2label has 1 entries but none for 0":                               {"config.json": `{"architectures":["BertForSequenceClassification"],"id2label":{"4":"x"}}`},
+		`invalid classifier_pooling "max"`:                                    {"config.json": `{"architectures":["ModernBertForSequenceClassification"],"classifier_pooling":"max"}`},
+		"invalid num_labels -1":                                               {"config.json": `{"architectures":["BertForSequenceClassification"],"num_labels":-1}`},
 	} {
 		if m, err := Open(files(t, "m", contents), "m", Overrides{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %+v, %v; want %q", contents, m, err, want)

@@ -23,7 +23,7 @@ var denseActivations = map[string]func(float32) float32{
 // readDense reads a linear layer that vectors go through behind the pooling.
 func (m *Model) readDense(dir, path string) error {
 	if m.Kind != Embedder || m.Normalize {
-		return errors.New("modules.json has a Dense before the Pooling, or behind the Normalize, which is not supported")
+		return errors.New("modules.json has a Dense before Pooling or after Normalize, which is not supported")
 	}
 	if !filepath.IsLocal(path) {
 		return checkModulePath(path)
@@ -45,17 +45,17 @@ func (m *Model) readDense(dir, path string) error {
 	case err != nil:
 		return err
 	case !found:
-		return fmt.Errorf("%s is missing, which modules.json asks for", name)
+		return fmt.Errorf("missing %s, which modules.json names", name)
 	case c.In < 1 || c.Out < 1 || c.In > most || c.Out > most || m.Width > 0 && c.In != m.Width:
-		return fmt.Errorf("%s makes %d numbers of %d, and vectors have %d before it", name, c.Out, c.In, m.Width)
+		return fmt.Errorf("%[1]s takes vectors of %[3]d numbers to %[2]d, but gets %[4]d", name, c.Out, c.In, m.Width)
 	case !known:
-		return fmt.Errorf("%s: activation_function is %.80q; Identity, Tanh, ReLU, GELU and Sigmoid are supported", name, c.Activation)
+		return fmt.Errorf("%s: unsupported activation_function %.80q: want Identity, Tanh, ReLU, GELU or Sigmoid", name, c.Activation)
 	case c.Residual || c.Input != "sentence_embedding" || c.Output != "" && c.Output != c.Input:
-		return fmt.Errorf("%s has a residual connection, or reads or writes %q and %q, and only a layer from one vector to the next is supported", name, c.Input, c.Output)
+		return fmt.Errorf("%s has a residual connection, or reads %q and writes %q: only a layer from sentence_embedding to itself is supported", name, c.Input, c.Output)
 	}
 	layer, err := denseLayer(filepath.Join(dir, path), c.In, c.Out, c.Bias == nil || *c.Bias)
 	if err != nil {
-		return fmt.Errorf("%w; without a model.safetensors, save the checkpoint once more with sentence-transformers' save_pretrained", err)
+		return fmt.Errorf("%w; without a model.safetensors, save the checkpoint again with sentence-transformers' save_pretrained", err)
 	}
 	layer.After = activation
 	m.Dense, m.Width = append(m.Dense, layer), c.Out

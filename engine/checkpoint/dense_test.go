@@ -61,17 +61,17 @@ func TestDense(t *testing.T) {
 		}
 	}
 	for want, second := range map[string]string{
-		"makes 2 numbers of 2, and vectors have 3": `{"in_features":2,"out_features":2}`, "activation_function is": `{"in_features":3,"out_features":2,"activation_function":"x.Swish"}`,
+		"takes vectors of 2 numbers to 2, but gets 3": `{"in_features":2,"out_features":2}`, "unsupported activation_function": `{"in_features":3,"out_features":2,"activation_function":"x.Swish"}`,
 		"a residual connection": `{"in_features":3,"out_features":2,"use_residual":true}`, `"token_embeddings"`: `{"in_features":3,"out_features":2,"module_input_name":"token_embeddings"}`,
-		"linear.weight": `{"in_features":3,"out_features":4}`, "makes 0 numbers": `{"in_features":3}`,
+		"linear.weight": `{"in_features":3,"out_features":4}`, "takes vectors of 3 numbers to 0": `{"in_features":3}`,
 	} {
 		if m, err := Open(denseFiles(t, relu, second), "m", Overrides{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %s", second, m, err, want)
 		}
 	}
 	for want, change := range map[string][2]string{
-		"behind the Normalize": {`"path":"","type":"sentence_transformers.models.Transformer`, `"path":"","type":"sentence_transformers.models.Normalize`},
-		"not inside":           {"3_Dense", "../x"}, "5_Dense/config.json is missing": {"3_Dense", "5_Dense"}, "more than one module of the type": {"models.Dense", "models.Pooling"},
+		"after Normalize": {`"path":"","type":"sentence_transformers.models.Transformer`, `"path":"","type":"sentence_transformers.models.Normalize`},
+		"outside":         {"3_Dense", "../x"}, "missing 5_Dense/config.json": {"3_Dense", "5_Dense"}, "several modules of type": {"models.Dense", "models.Pooling"},
 	} {
 		dir := denseFiles(t, relu, `{"in_features":3,"out_features":2}`)
 		writeFiles(t, dir, map[string]string{"modules.json": strings.Replace(denseModules, change[0], change[1], 1)})

@@ -25,7 +25,7 @@ func (m *Model) readHead(c *config, architecture string) error {
 		case "mean":
 			m.Pool = engine.PoolMean
 		default:
-			return fmt.Errorf("classifier_pooling is %q, want cls or mean", c.ClassifierPooling)
+			return fmt.Errorf("invalid classifier_pooling %q: want cls or mean", c.ClassifierPooling)
 		}
 	}
 	m.PerToken = strings.HasSuffix(architecture, "ForTokenClassification") || strings.HasSuffix(architecture, "ProcessRewardModel")
@@ -47,13 +47,13 @@ func (m *Model) readLabels(c *config) error {
 		}
 	}
 	if n < 1 || n > maxLabels {
-		return fmt.Errorf("num_labels is %d, want 1 to %d", n, maxLabels)
+		return fmt.Errorf("invalid num_labels %d: want 1 to %d", n, maxLabels)
 	}
 	m.Labels = make([]string, n)
 	for i := range m.Labels {
 		label, ok := c.ID2Label[strconv.Itoa(i)]
 		if !ok && len(c.ID2Label) > 0 {
-			return fmt.Errorf("id2label has %d entries and none for %d", n, i)
+			return fmt.Errorf("id2label has %d entries but none for %d", n, i)
 		}
 		if !ok {
 			label = "LABEL_" + strconv.Itoa(i)

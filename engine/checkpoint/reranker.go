@@ -44,7 +44,7 @@ func (m *Model) readReranker(c *config) error {
 	no, yes := "no", "yes"
 	if len(c.AnswerTokens) > 0 {
 		if len(c.AnswerTokens) != 2 || !c.Qwen3Reranker && c.AnswerMethod != twoWays {
-			return fmt.Errorf("classifier_from_token has %d tokens and method is %q; two tokens, that of no first, are served with method %q or is_original_qwen3_reranker true; for others make a ...ForSequenceClassification of the model",
+			return fmt.Errorf("unsupported classifier_from_token of %d tokens with method %q: want two tokens, that for no first, with method %q or is_original_qwen3_reranker true; convert others to a ...ForSequenceClassification",
 				len(c.AnswerTokens), c.AnswerMethod, twoWays)
 		}
 		no, yes = c.AnswerTokens[0], c.AnswerTokens[1]
@@ -69,11 +69,11 @@ func (m *Model) logitScore(dir, path string) error {
 	}
 	switch {
 	case c.True == nil:
-		return fmt.Errorf("%s has no true_token_id, the token whose logit is the score", name)
+		return fmt.Errorf("%s: missing true_token_id, the token whose logit is the score", name)
 	case c.False == nil:
-		return fmt.Errorf("%s has no false_token_id; scores of one token's logit alone are not served: make a ...ForSequenceClassification of the model", name)
+		return fmt.Errorf("%s: missing false_token_id: scores of a single logit are not supported; convert the model to a ...ForSequenceClassification", name)
 	case c.Input != "" && c.Input != "causal_logits":
-		return fmt.Errorf("%s: module_input_name is %.60q, want causal_logits", name, c.Input)
+		return fmt.Errorf("%s: invalid module_input_name %.60q: want causal_logits", name, c.Input)
 	}
 	m.Kind = Reranker
 	m.Yes, m.No = Token{ID: *c.True}, Token{ID: *c.False}
@@ -82,7 +82,7 @@ func (m *Model) logitScore(dir, path string) error {
 
 // checkModulePath refuses the folder of a module.
 func checkModulePath(path string) error {
-	return fmt.Errorf("modules.json names the folder %.80q, which is not inside the checkpoint", path)
+	return fmt.Errorf("modules.json names folder %.80q, which is outside the checkpoint", path)
 }
 
 // readTemplateVariables reads the variables with which the chat template renders pairs.

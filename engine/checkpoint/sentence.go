@@ -24,7 +24,7 @@ func (m *Model) readSentenceFiles(dir string, c *config) error {
 	for _, next := range modules {
 		kind := next.Type[strings.LastIndexByte(next.Type, '.')+1:]
 		if seen[kind] && kind != "Dense" {
-			return fmt.Errorf("modules.json has more than one module of the type %.60q, which is not supported", kind)
+			return fmt.Errorf("modules.json has several modules of type %.60q, want one", kind)
 		}
 		seen[kind] = true
 		if err := m.readModule(dir, kind, next.Path); err != nil {
@@ -56,7 +56,7 @@ func (m *Model) readModule(dir, kind, path string) error {
 	case "LogitScore":
 		return m.logitScore(dir, path)
 	}
-	return fmt.Errorf("modules.json has a module of the type %.60q, which is not supported: Transformer, Pooling, Dense, Normalize and LogitScore are; save the model without it, if its vectors will do", kind)
+	return fmt.Errorf("unsupported module type %.60q in modules.json: want Transformer, Pooling, Dense, Normalize or LogitScore; save the model without it, if its vectors suffice", kind)
 }
 
 // readLimits reads how texts are read: how many tokens of them, in which case, and by which variables of the template.
@@ -148,19 +148,19 @@ func (m *Model) readPooling(dir, path string) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("%s is missing, which modules.json asks for", name)
+		return fmt.Errorf("missing %s, which modules.json names", name)
 	}
 	if m.Pool, err = poolOfKeys(keys); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, key := range []string{"word_embedding_dimension", "embedding_dimension"} {
 		if width := string(keys[key]); width != "" && m.Width > 0 && width != strconv.Itoa(m.Width) {
-			return fmt.Errorf("%s: %s is %.20s, and hidden_size of config.json %d", name, key, width, m.Width)
+			return fmt.Errorf("%s: invalid %s %.20s: hidden_size of config.json is %d", name, key, width, m.Width)
 		}
 	}
 	m.Unprompted = string(keys["include_prompt"]) == "false" && m.Pool != engine.PoolLast
 	if m.Unprompted && m.Pool == engine.PoolWeighted {
-		return fmt.Errorf("%s has include_prompt false with weightedmean tokens, which is not supported", name)
+		return fmt.Errorf("%s: include_prompt false is not supported with weightedmean", name)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func poolOfKeys(keys map[string]json.RawMessage) (engine.Pool, error) {
 		if json.Unmarshal(raw, &names) != nil {
 			names = make([]string, 1)
 			if json.Unmarshal(raw, &names[0]) != nil {
-				return 0, fmt.Errorf("pooling_mode is %.60s; want a name or a list of names", raw)
+				return 0, fmt.Errorf("invalid pooling_mode %.60s: want a name or a list of names", raw)
 			}
 		}
 		chosen = append(chosen, names...)
@@ -188,14 +188,14 @@ func poolOfKeys(keys map[string]json.RawMessage) (engine.Pool, error) {
 	chosen = slices.Compact(chosen)
 	for _, name := range chosen {
 		if !slices.Contains(known, name) {
-			return 0, fmt.Errorf("pooling_mode is %.60q; %s are supported", name, strings.Join(known, ", "))
+			return 0, fmt.Errorf("unsupported pooling_mode %.60q: want one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	if len(chosen) == 0 {
-		return 0, fmt.Errorf("no way of pooling is chosen; want pooling_mode, one of %s", strings.Join(known, ", "))
+		return 0, fmt.Errorf("missing pooling_mode: want one of %s", strings.Join(known, ", "))
 	}
 	if len(chosen) > 1 {
-		return 0, fmt.Errorf("%d ways of pooling are chosen (%s), whose vectors would be joined; one of %s is supported", len(chosen), strings.Join(chosen, ", "), strings.Join(known, ", "))
+		return 0, fmt.Errorf("got %d pooling modes (%s), whose vectors would be concatenated: want one of %s", len(chosen), strings.Join(chosen, ", "), strings.Join(known, ", "))
 	}
 	return modes[slices.Index(known, chosen[0])].pool, nil
 }
@@ -218,7 +218,7 @@ func (m *Model) readPrompts(dir string, model *config) error {
 	}
 	if c.Default != nil && *c.Default != "" {
 		if _, ok := c.Prompts[*c.Default]; !ok {
-			return fmt.Errorf("%s: default_prompt_name is %.60q, which is not among its prompts", name, *c.Default)
+			return fmt.Errorf("%s: invalid default_prompt_name %.60q: not among its prompts", name, *c.Default)
 		}
 		m.Default = *c.Default
 	}
@@ -228,7 +228,7 @@ func (m *Model) readPrompts(dir string, model *config) error {
 	known := map[string]Similarity{"cosine": Cosine, "dot": Dot, "euclidean": Euclidean, "manhattan": Manhattan}
 	similarity, ok := known[*c.Similarity]
 	if !ok {
-		return fmt.Errorf("%s: similarity_fn_name is %.60q; cosine, dot, euclidean and manhattan are supported", name, *c.Similarity)
+		return fmt.Errorf("%s: unsupported similarity_fn_name %.60q: want cosine, dot, euclidean or manhattan", name, *c.Similarity)
 	}
 	m.Similarity = similarity
 	return nil

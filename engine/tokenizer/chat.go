@@ -103,7 +103,7 @@ func (c *chat) templateContext(messages json.RawMessage, o ChatOptions) ([]byte,
 	}
 	for name, value := range o.Variables {
 		if name == "messages" {
-			return nil, errors.New("chat template: the variable \"messages\" cannot be given beside the messages")
+			return nil, errors.New("chat template: invalid variable \"messages\": the messages are given already")
 		}
 		variables[name] = value
 	}
@@ -160,7 +160,7 @@ const MaxTemplate = 256 << 10
 
 func compileTemplate(source, title string) (*compiledTemplate, error) {
 	if len(source) > MaxTemplate {
-		return nil, fmt.Errorf("%s: it has %d bytes; the limit is %d", title, len(source), MaxTemplate)
+		return nil, fmt.Errorf("%s: got %d bytes, want at most %d", title, len(source), MaxTemplate)
 	}
 	t, err := native.CompileTemplate(source, templateFuel, templateTime)
 	if err != nil {

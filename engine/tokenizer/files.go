@@ -101,7 +101,7 @@ func (f *files) readEOS(dir string) error {
 		if json.Unmarshal(config.EOS, &one) == nil {
 			f.eosIDs = []engine.TokenID{one}
 		} else if err := json.Unmarshal(config.EOS, &f.eosIDs); err != nil {
-			return fmt.Errorf("%s: eos_token_id must be a token id or a list of them, not %.60s", filepath.Join(dir, name), config.EOS)
+			return fmt.Errorf("%s: invalid eos_token_id %.60s: want a token id or a list of them", filepath.Join(dir, name), config.EOS)
 		}
 		return nil
 	}

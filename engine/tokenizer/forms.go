@@ -187,7 +187,7 @@ func (all *forms) compileForm(f *form, text string) {
 
 func (all *forms) buildForm(f *form, text string) (*native.Form, error) {
 	ctx, stop := context.WithTimeoutCause(context.Background(), maxLine, engine.Errorf(engine.CodeOverloaded,
-		"other forms of answers are being compiled, which take long; this one has waited for %v; come back later", maxLine))
+		"other forms of answers take long to compile, and this one has waited for %v: try again later", maxLine))
 	defer stop()
 	made, err := all.compileInTurn(ctx, quickStage(text), f, text, quickTime)
 	if !native.IsLate(err, quickTime) {
@@ -243,10 +243,10 @@ func (all *forms) runStep(f *form, run func() error) error {
 func (all *forms) explainError(err error) error {
 	switch {
 	case native.IsFull(err):
-		return engine.Errorf(engine.CodeOverloaded, "the forms of open requests hold %d MiB of the %d MiB that all may; come back later, or ask for a simpler form",
+		return engine.Errorf(engine.CodeOverloaded, "the forms of open requests hold %d MiB of %d MiB: try again later, or ask for a simpler form",
 			native.FormsHeld()>>20, all.limit>>20)
 	case native.IsBroken(err):
-		return engine.Errorf(engine.CodeOverloaded, "another answer of the same form took too much; ask again")
+		return engine.Errorf(engine.CodeOverloaded, "another answer of the same form took too much memory: try again")
 	}
 	return err
 }

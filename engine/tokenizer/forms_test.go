@@ -235,7 +235,7 @@ func TestFullForms(t *testing.T) {
 	_, big := hostileForm(1)
 	_, err := tok.Grammar(t.Context(), grammar.JSONSchema, big)
 	var busy *engine.Error
-	if !errors.As(err, &busy) || busy.Code != engine.CodeOverloaded || !strings.Contains(busy.Message, "of the 1 MiB that all may") {
+	if !errors.As(err, &busy) || busy.Code != engine.CodeOverloaded || !strings.Contains(busy.Message, "hold 0 MiB of 1 MiB") {
 		t.Errorf("a form without room: %v", err)
 	}
 	native.LimitForms(64 << 20)

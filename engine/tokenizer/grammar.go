@@ -27,7 +27,7 @@ const MaxGrammar = 256 << 10
 // what is wrong with text. It is closed before t is.
 func (t *Tokenizer) Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error) {
 	if len(text) > MaxGrammar {
-		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(text), MaxGrammar)
+		return nil, fmt.Errorf("grammar has %d bytes, want at most %d", len(text), MaxGrammar)
 	}
 	t.grammars.once.Do(func() { t.grammars.shared, t.grammars.err = t.openGrammars() })
 	if t.grammars.err != nil {
@@ -39,7 +39,7 @@ func (t *Tokenizer) Grammar(ctx context.Context, kind grammar.Kind, text string)
 func (t *Tokenizer) openGrammars() (*native.Grammars, error) {
 	m, ok := t.model.(*native.Tokenizer)
 	if !ok {
-		return nil, errors.New("this tokenizer has no grammars")
+		return nil, errors.New("this tokenizer does not support grammars")
 	}
 	return m.Grammars(t.tokenSpellings())
 }

@@ -65,7 +65,7 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	p := file.Processor.asTemplate()
 	single, err := p.readTemplate(p.Single, "A")
 	if err == nil && !(slices.Equal(single.Before, t.leading) && slices.Equal(single.After, t.trailing)) {
-		err = fmt.Errorf("the post_processor of type %s is not known to do what it does", p.Type)
+		err = fmt.Errorf("unsupported post_processor type %s", p.Type)
 	}
 	if err == nil {
 		t.pair, err = p.readTemplate(p.Pair, "A", "B")
@@ -76,11 +76,11 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 	}
 	for _, id := range slices.Concat(t.pair.Before, t.pair.Between, t.pair.After) {
 		if int(id) >= len(t.tokens) && err == nil {
-			err = fmt.Errorf("the post_processor names token %d; the vocabulary has %d", id, len(t.tokens))
+			err = fmt.Errorf("post_processor names token %d, but the vocabulary has %d", id, len(t.tokens))
 		}
 	}
 	if err != nil {
-		t.pair, t.pairError = Pair{}, fmt.Errorf("tokenizer.json has no template of a pair of texts: %w", err)
+		t.pair, t.pairError = Pair{}, fmt.Errorf("tokenizer.json has no template for a pair of texts: %w", err)
 	}
 }
 
@@ -131,14 +131,14 @@ func (p *postProcessor) readTemplate(template []piece, texts ...string) (Pair, e
 		switch {
 		case step.Sequence != nil:
 			if at == len(texts) || step.Sequence.ID != texts[at] {
-				return Pair{}, fmt.Errorf("its template has the text %.20q where another belongs", step.Sequence.ID)
+				return Pair{}, fmt.Errorf("its template has text %.20q in the wrong place", step.Sequence.ID)
 			}
 			types = append(types, step.Sequence.Type)
 			at++
 		case step.SpecialToken != nil:
 			token, ok := p.Special[step.SpecialToken.ID]
 			if !ok {
-				return Pair{}, fmt.Errorf("its template names the special token %.40q, which it does not have", step.SpecialToken.ID)
+				return Pair{}, fmt.Errorf("its template names special token %.40q, which is not defined", step.SpecialToken.ID)
 			}
 			*parts[at] = append(*parts[at], token.IDs...)
 		}

@@ -59,7 +59,7 @@ func Open(dir string) (*Tokenizer, error) {
 	path := filepath.Join(dir, "tokenizer.json")
 	text, err := regular.ReadFile(path, maxTokenizer)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer: %s is missing; a checkpoint without it can be converted by transformers' AutoTokenizer.save_pretrained", path)
+		return nil, fmt.Errorf("tokenizer: missing %s; convert a checkpoint without it by transformers' AutoTokenizer.save_pretrained", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -114,7 +114,7 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 	}
 	for _, id := range t.eos {
 		if int(id) >= len(t.tokens) {
-			return nil, fmt.Errorf("the end-of-text token %d of the configuration is outside the vocabulary of %d tokens", id, len(t.tokens))
+			return nil, fmt.Errorf("invalid end-of-text token %d: the vocabulary has %d tokens", id, len(t.tokens))
 		}
 	}
 	return t, nil
@@ -137,7 +137,7 @@ func (t *Tokenizer) findSurroundings() error {
 			return nil
 		}
 	}
-	return errors.New("its post-processor changes the tokens of the text, which is not supported")
+	return errors.New("a post-processor that changes the tokens of the text is not supported")
 }
 
 // Close frees the native library's memory. No other call may be running or follow.

@@ -27,7 +27,7 @@ func TestBytes(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "tokenizer.json")+" is missing") {
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "missing "+filepath.Join(dir, "tokenizer.json")) {
 		t.Errorf("without files: %v", err)
 	}
 	write := func(name, text string) {

@@ -132,7 +132,7 @@ func (c *Config) CheckSizes() error {
 		{"max_position_embeddings", c.MaxPositionEmbeddings, 1 << 28},
 	} {
 		if f.n <= 0 || f.n > f.most {
-			return fmt.Errorf("%s is %d or missing, want a number in 1..%d", f.key, f.n, f.most)
+			return fmt.Errorf("invalid or missing %s (%d): want 1 to %d", f.key, f.n, f.most)
 		}
 	}
 	return nil

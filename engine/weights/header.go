@@ -39,7 +39,7 @@ type entry struct {
 // the format's bound and the file's size.
 func headerLength(prefix []byte, fileSize int64) (int64, error) {
 	if fileSize < 8 || len(prefix) < 8 {
-		return 0, fmt.Errorf("file has %d bytes; a safetensors file begins with an 8-byte header length (truncated?)", fileSize)
+		return 0, fmt.Errorf("file has %d bytes, want at least the 8 bytes of a safetensors header's length (truncated?)", fileSize)
 	}
 	n := binary.LittleEndian.Uint64(prefix)
 	if n > maxHeader {
@@ -90,7 +90,7 @@ func decodeHeader(header []byte) ([]entry, error) {
 	if tok, err := dec.Token(); err != nil {
 		return nil, noEOF(err)
 	} else if tok != json.Delim('{') {
-		return nil, fmt.Errorf("begins with %v, want a JSON object", tok)
+		return nil, fmt.Errorf("invalid header: begins with %v, want a JSON object", tok)
 	}
 	var entries []entry
 	seen := map[string]bool{}
@@ -120,7 +120,7 @@ func decodeHeader(header []byte) ([]entry, error) {
 		return nil, noEOF(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("more follows the JSON object")
+		return nil, errors.New("data after the JSON object")
 	}
 	return entries, nil
 }
@@ -139,12 +139,12 @@ func decodeEntry(dec *json.Decoder, name string) (entry, error) {
 		return entry{}, fmt.Errorf("unknown dtype %q", raw.DType)
 	}
 	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
-		return entry{}, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
+		return entry{}, fmt.Errorf("invalid data_offsets %v: want a range", raw.Offsets)
 	}
 	e := entry{name: name, dtype: raw.DType, begin: raw.Offsets[0], end: raw.Offsets[1]}
 	for _, n := range raw.Shape {
 		if n < 0 || n > 0 && size > math.MaxInt64/n {
-			return entry{}, fmt.Errorf("shape %v is impossible", raw.Shape)
+			return entry{}, fmt.Errorf("invalid shape %v", raw.Shape)
 		}
 		size *= n
 		e.shape = append(e.shape, int(n))

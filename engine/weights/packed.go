@@ -64,10 +64,10 @@ func (c *Checkpoint) findPacked(name string, shape []int) error {
 		return fmt.Errorf("%s: tensor %q is %s, want I32", words.file.Path, name+packedSuffix, words.dtype)
 	}
 	if len(shape) != 2 {
-		return fmt.Errorf("%s: tensor %q is of a tensor of shape %v, want a matrix", words.file.Path, name+packedSuffix, shape)
+		return fmt.Errorf("%s: tensor %q packs shape %v, want a matrix", words.file.Path, name+packedSuffix, shape)
 	}
 	if want := []int{shape[0], wordsOf(shape[1])}; !slices.Equal(words.shape, want) {
-		return fmt.Errorf("%s: tensor %q has shape %v, want %v: config.json asks for %v in 8 bits", words.file.Path, name+packedSuffix, words.shape, want, shape)
+		return fmt.Errorf("%s: tensor %q has shape %v, want %v: %v in 8 bits, by config.json", words.file.Path, name+packedSuffix, words.shape, want, shape)
 	}
 	c.taken[name+packedSuffix] = true
 	return c.findShape(name+shapeSuffix, shape)
@@ -77,7 +77,7 @@ func (c *Checkpoint) findPacked(name string, shape []int) error {
 func (c *Checkpoint) findShape(name string, shape []int) error {
 	t, ok := c.tensors[name]
 	if !ok {
-		return fmt.Errorf("checkpoint %s: tensor %q, the shape of a packed weight, is missing", c.dir, name)
+		return fmt.Errorf("checkpoint %s: missing tensor %q, the shape of a packed weight", c.dir, name)
 	}
 	if t.dtype != "I64" || !slices.Equal(t.shape, []int{2}) {
 		return fmt.Errorf("%s: tensor %q is %s %v, want I64 [2]", t.file.Path, name, t.dtype, t.shape)
@@ -93,7 +93,7 @@ func (c *Checkpoint) findShape(name string, shape []int) error {
 	}
 	got := []int{int(binary.LittleEndian.Uint64(raw[:])), int(binary.LittleEndian.Uint64(raw[8:]))}
 	if !slices.Equal(got, shape) {
-		return fmt.Errorf("%s: tensor %q says %v, config.json asks for %v", t.file.Path, name, got, shape)
+		return fmt.Errorf("%s: tensor %q is %v, want %v by config.json", t.file.Path, name, got, shape)
 	}
 	c.taken[name] = true
 	return nil
@@ -105,11 +105,11 @@ func (c *Checkpoint) findStored(t located, packed bool, name string, shape []int
 		return kernels.I8, c.findPacked(name, shape)
 	}
 	if !slices.Equal(t.shape, shape) {
-		return 0, fmt.Errorf("%s: tensor %q has shape %v, config.json asks for %v", t.file.Path, name, t.shape, shape)
+		return 0, fmt.Errorf("%s: tensor %q has shape %v, want %v by config.json", t.file.Path, name, t.shape, shape)
 	}
 	typ, ok := computable[t.dtype]
 	if !ok {
-		return 0, fmt.Errorf("%s: tensor %q is %s, which no device computes with (supported: BF16, F16, F32, and F8_E4M3 and I8 of linear layers)", t.file.Path, name, t.dtype)
+		return 0, fmt.Errorf("%s: unsupported type %[3]s of tensor %[2]q: want BF16, F16, F32, or F8_E4M3 or I8 in linear layers", t.file.Path, name, t.dtype)
 	}
 	c.taken[name] = true
 	return typ, nil

@@ -75,12 +75,12 @@ func TestPacked(t *testing.T) {
 
 func TestPackedRefuses(t *testing.T) {
 	for want, edit := range map[string]func(p []Part) []Part{
-		`"m.weight_packed" is U32, want I32`:                             func(p []Part) []Part { p[0].Type = "U32"; return p },
-		`"m.weight_packed" has shape [1 4], want [2 2]`:                  func(p []Part) []Part { p[0].Shape = []int{1, 4}; return p },
-		`"m.weight_scale", the scales of a quantised weight, is missing`: func(p []Part) []Part { return []Part{p[0], p[2]} },
-		`"m.weight_shape", the shape of a packed weight, is missing`:     func(p []Part) []Part { return p[:2] },
-		`"m.weight_shape" is I64 [1 2], want I64 [2]`:                    func(p []Part) []Part { p[2].Shape = []int{1, 2}; return p },
-		`"m.weight_shape" says [2 7], config.json asks for [2 8]`: func(p []Part) []Part {
+		`"m.weight_packed" is U32, want I32`:            func(p []Part) []Part { p[0].Type = "U32"; return p },
+		`"m.weight_packed" has shape [1 4], want [2 2]`: func(p []Part) []Part { p[0].Shape = []int{1, 4}; return p },
+		`missing tensor "m.weight_scale"`:               func(p []Part) []Part { return []Part{p[0], p[2]} },
+		`missing tensor "m.weight_shape"`:               func(p []Part) []Part { return p[:2] },
+		`"m.weight_shape" is I64 [1 2], want I64 [2]`:   func(p []Part) []Part { p[2].Shape = []int{1, 2}; return p },
+		`"m.weight_shape" is [2 7], want [2 8] by config.json`: func(p []Part) []Part {
 			p[2].Data = func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, []int64{2, 7}) }
 			return p
 		},
@@ -89,7 +89,7 @@ func TestPackedRefuses(t *testing.T) {
 			t.Errorf("error %v, want it to hold %q", err, want)
 		}
 	}
-	if _, err := writeParts(t, packedParts()).Tensor("m.weight", 16); err == nil || !strings.Contains(err.Error(), "of shape [16], want a matrix") {
+	if _, err := writeParts(t, packedParts()).Tensor("m.weight", 16); err == nil || !strings.Contains(err.Error(), "packs shape [16], want a matrix") {
 		t.Errorf("a vector: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ const scaleSuffix = "_scale"
 func (c *Checkpoint) findScales(name string, rows int) error {
 	t, ok := c.tensors[name]
 	if !ok {
-		return fmt.Errorf("checkpoint %s: tensor %q, the scales of a quantised weight, is missing", c.dir, name)
+		return fmt.Errorf("checkpoint %s: missing tensor %q, the scales of a quantised weight", c.dir, name)
 	}
 	if typ, ok := computable[t.dtype]; !ok || typ.Scaled() {
 		return fmt.Errorf("%s: tensor %q is %s, want BF16, F16 or F32", t.file.Path, name, t.dtype)
@@ -44,7 +44,7 @@ func (c *Checkpoint) readScales(name string, rows int) ([]float32, error) {
 	kernels.Expand(values, computable[t.dtype], raw)
 	for i, v := range values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("%s: tensor %q: element %d is %v", t.file.Path, name, i, v)
+			return nil, fmt.Errorf("%s: tensor %q: element %d is %v, want a finite number", t.file.Path, name, i, v)
 		}
 	}
 	if count == 1 {

@@ -97,7 +97,7 @@ func TestScaleMissing(t *testing.T) {
 	header := `{"a":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}}`
 	text := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	writeText(t, dir, singleFile, string(text)+header+"1234")
-	if _, err := open(t, dir).Tensor("a", 2, 2); err == nil || !strings.Contains(err.Error(), `tensor "a_scale", the scales of a quantised weight, is missing`) {
+	if _, err := open(t, dir).Tensor("a", 2, 2); err == nil || !strings.Contains(err.Error(), `missing tensor "a_scale", the scales of a quantised weight`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func (s *Stage) growMemory(bytes int64) error {
 	s.Free()
 	memory, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return fmt.Errorf("no %d MiB of memory to read weights into: %w", bytes>>20, err)
+		return fmt.Errorf("cannot allocate %d MiB to read weights into: %w", bytes>>20, err)
 	}
 	s.memory = memory
 	return nil

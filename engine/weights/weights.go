@@ -99,11 +99,11 @@ func parseIndex(raw []byte) (map[string]string, error) {
 		return nil, err
 	}
 	if len(index.WeightMap) == 0 {
-		return nil, errors.New("weight_map is missing or empty")
+		return nil, errors.New("missing or empty weight_map")
 	}
 	for tensor, name := range index.WeightMap {
 		if filepath.Base(name) != name || name == "." || !filepath.IsLocal(name) || strings.ContainsRune(name, 0) {
-			return nil, fmt.Errorf("tensor %q: shard %q is not a file name within the checkpoint", tensor, name)
+			return nil, fmt.Errorf("tensor %q: invalid shard %q: want a file name within the checkpoint", tensor, name)
 		}
 	}
 	return index.WeightMap, nil
@@ -129,7 +129,7 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 		shard := weightMap[tensor]
 		t, ok := c.tensors[tensor]
 		if !ok {
-			return fmt.Errorf("tensor %q is not in %s, where %s says it is", tensor, shard, indexFile)
+			return fmt.Errorf("tensor %q is not in %s, where %s lists it", tensor, shard, indexFile)
 		}
 		if t.file.name != shard {
 			return fmt.Errorf("tensor %q is in %s, but %s says it is in %s", tensor, t.file.name, indexFile, shard)
@@ -143,7 +143,7 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 	t, packed, ok := c.storedTensor(name)
 	if !ok {
-		return 0, fmt.Errorf("checkpoint %s: tensor %q is missing (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
+		return 0, fmt.Errorf("checkpoint %s: missing tensor %q (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
 	}
 	typ, err := c.findStored(t, packed, name, shape)
 	if err != nil {

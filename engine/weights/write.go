@@ -94,7 +94,7 @@ func writeHeader(w io.Writer, tensors []Part) error {
 	for i := range tensors {
 		t := &tensors[i]
 		if _, ok := specs[t.Name]; ok {
-			return fmt.Errorf("tensor %q is given twice", t.Name)
+			return fmt.Errorf("tensor %q is written twice", t.Name)
 		}
 		specs[t.Name] = spec{t.Type, t.Shape, [2]int64{at, at + t.Bytes()}}
 		at += t.Bytes()

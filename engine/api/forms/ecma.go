@@ -14,7 +14,7 @@ import (
 // the pattern has no such translation, or is no ECMA-262.
 func translateECMA(pattern string) (string, error) {
 	if !utf8.ValidString(pattern) {
-		return "", fmt.Errorf("it is not UTF-8")
+		return "", fmt.Errorf("invalid UTF-8")
 	}
 	e := &ecma{rest: pattern}
 	var list []string
@@ -83,9 +83,9 @@ func (e *ecma) translateAlternative() error {
 	}
 	switch {
 	case strings.HasPrefix(e.rest, ")"):
-		return fmt.Errorf("a group ends that did not begin")
+		return fmt.Errorf("unmatched )")
 	case e.rest != "" && e.rest[0] != '|':
-		return fmt.Errorf("$ is supported at the end of an alternative alone")
+		return fmt.Errorf("$ is only supported at the end of an alternative")
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (e *ecma) translateTerms() error {
 func (e *ecma) translateTerm() error {
 	switch c := e.nextRune(); c {
 	case '^':
-		return fmt.Errorf("^ is supported at the beginning of an alternative alone, and not in groups")
+		return fmt.Errorf("^ is only supported at the beginning of an alternative outside groups")
 	case '(':
 		return e.translateGroup()
 	case '[':
@@ -119,10 +119,10 @@ func (e *ecma) translateTerm() error {
 		e.out.WriteString(escape.regexText(false))
 		return err
 	case '*', '+', '?':
-		return fmt.Errorf("there is nothing that %c could repeat", c)
+		return fmt.Errorf("nothing to repeat before %c", c)
 	case '{':
 		if body, _, found := upTo(e.rest, '}'); found && strings.Trim(body, "0123456789,") == "" {
-			return fmt.Errorf("{%s} is not a quantifier: want {n}, {n,} or {n,m} behind what is repeated", body)
+			return fmt.Errorf("invalid quantifier {%s}: want {n}, {n,} or {n,m} after what is repeated", body)
 		}
 		e.out.WriteString(literalRune(c))
 	default:
@@ -139,14 +139,14 @@ func (e *ecma) translateGroup() error {
 	case e.takePrefix("?<"):
 		name, rest, found := upTo(e.rest, '>')
 		if !found || !isName(name) {
-			return fmt.Errorf("(?<%.20s does not begin with the name of a group", e.rest)
+			return fmt.Errorf("invalid group name in (?<%.20s", e.rest)
 		}
 		e.rest = rest
 	default:
-		return fmt.Errorf("(%.3s is not a group of ECMA-262: flags are not supported", e.rest)
+		return fmt.Errorf("unsupported group (%.3s: flags are not supported", e.rest)
 	}
 	if e.groups++; e.groups > maxGroups {
-		return fmt.Errorf("more than %d groups lie in each other", maxGroups)
+		return fmt.Errorf("groups are nested deeper than %d", maxGroups)
 	}
 	e.out.WriteString("(?:")
 	for more := true; more; {
@@ -159,9 +159,9 @@ func (e *ecma) translateGroup() error {
 	}
 	switch {
 	case strings.HasPrefix(e.rest, "$"):
-		return fmt.Errorf("$ is supported at the end of an alternative alone, and not in groups")
+		return fmt.Errorf("$ is only supported at the end of an alternative outside groups")
 	case !e.takePrefix(")"):
-		return fmt.Errorf("a group does not end")
+		return fmt.Errorf("missing ) of a group")
 	}
 	e.groups--
 	e.out.WriteByte(')')
@@ -188,14 +188,14 @@ func (e *ecma) translateQuantifier() error {
 			return nil // none, or a brace that term reads
 		}
 		if m, err := strconv.Atoi(high); high != "" && (err != nil || m < n) {
-			return fmt.Errorf("{%s} counts from more to fewer", body)
+			return fmt.Errorf("invalid quantifier {%s}: want the smaller number first", body)
 		}
 		e.rest = rest
 	}
 	e.out.WriteString(before[:len(before)-len(e.rest)])
 	e.takePrefix("?") // a lazy one matches the same texts
 	if e.rest != "" && strings.ContainsRune("*+?", rune(e.rest[0])) {
-		return fmt.Errorf("there is nothing that %.1s could repeat", e.rest)
+		return fmt.Errorf("nothing to repeat before %.1s", e.rest)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (e *ecma) translateClass() error {
 	}
 	for !e.takePrefix("]") {
 		if e.rest == "" {
-			return fmt.Errorf("a class does not end")
+			return fmt.Errorf("missing ] of a class")
 		}
 		if err := e.translateClassMember(inverted); err != nil {
 			return err
@@ -262,7 +262,7 @@ func (e *ecma) translateClassMember(inverted bool) error {
 	case first.class != "" || last.class != "": // no range
 		e.out.WriteString(literalRune('-') + last.regexText(inverted))
 	case last.char < first.char:
-		return fmt.Errorf("a range goes from %q to %q, which is before it", first.char, last.char)
+		return fmt.Errorf("invalid range %q to %q: want the lower character first", first.char, last.char)
 	default:
 		e.out.WriteString("-" + literalRune(last.char))
 	}
@@ -271,7 +271,7 @@ func (e *ecma) translateClassMember(inverted bool) error {
 
 func (e *ecma) classAtom() (atom, error) {
 	if e.rest == "" {
-		return atom{}, fmt.Errorf("a class does not end")
+		return atom{}, fmt.Errorf("missing ] of a class")
 	}
 	c := e.nextRune()
 	if c == '\\' {
@@ -294,7 +294,7 @@ var escapeChars = map[rune]rune{'t': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r':
 // readEscape reads what is behind a backslash.
 func (e *ecma) readEscape(inClass bool) (atom, error) {
 	if e.rest == "" {
-		return atom{}, fmt.Errorf("a backslash ends it")
+		return atom{}, fmt.Errorf("pattern ends with a backslash")
 	}
 	c := e.nextRune()
 	char, known := escapeChars[c]
@@ -346,7 +346,7 @@ func classOf(c byte) atom {
 func (e *ecma) readHex(digits int) (atom, error) {
 	n, err := strconv.ParseUint(e.rest[:min(digits, len(e.rest))], 16, 32)
 	if err != nil || len(e.rest) < digits {
-		return atom{}, fmt.Errorf("%d hexadecimal digits are missing", digits)
+		return atom{}, fmt.Errorf("missing %d hexadecimal digits", digits)
 	}
 	e.rest = e.rest[digits:]
 	return atom{char: rune(n)}, nil

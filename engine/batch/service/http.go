@@ -83,7 +83,7 @@ func (s *Service) writeRefusal(w http.ResponseWriter, err error) {
 	case errors.As(err, &full):
 		known = &refusal{http.StatusRequestEntityTooLarge, &api.Error{Type: api.TypeInvalidRequest, Code: "storage_limit_exceeded", Message: full.Error()}}
 	case diskFull(err):
-		known = &refusal{http.StatusServiceUnavailable, &api.Error{Type: api.TypeServer, Code: "disk_full", Message: "the server's disk is full; nothing was kept: try again when there is room"}}
+		known = &refusal{http.StatusServiceUnavailable, &api.Error{Type: api.TypeServer, Code: "disk_full", Message: "the server's disk is full and nothing was kept: try again later"}}
 	default:
 		s.log.Error("a request about files or batches failed", zap.Error(err))
 		known = &refusal{http.StatusInternalServerError, &api.Error{Type: api.TypeServer, Code: "internal_error", Message: engine.HidePaths(errorReason(err))}}
@@ -168,13 +168,13 @@ func listPage[T, Shown any](s *Service, w http.ResponseWriter, r *http.Request, 
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return invalidParam("limit", "limit is %.50q; it must be from 1 to %d", text, most)
+			return invalidParam("limit", "invalid limit %.50q: want 1 to %d", text, most)
 		}
 		limit = n
 	}
 	order := query.Get("order")
 	if order != "" && order != "asc" && order != "desc" {
-		return invalidParam("order", "order is %.50q; it must be asc or desc", order)
+		return invalidParam("order", "invalid order %.50q: want asc or desc", order)
 	}
 	var items []*T
 	more := false
@@ -339,7 +339,7 @@ func (s *Service) newBatch(owner string, in *request) (*batchRecord, error) {
 			return err
 		}
 		if f.Purpose != "batch" {
-			return invalidParam("input_file_id", "the file has the purpose %s; a batch takes one of the purpose batch", f.Purpose)
+			return invalidParam("input_file_id", "the file has purpose %s, want batch", f.Purpose)
 		}
 		if err := makeRoom(tx, owner, mostBatches); err != nil {
 			return err
@@ -370,7 +370,7 @@ func makeRoom(tx *bolt.Tx, owner string, most int) error {
 	case err != nil:
 		return err
 	}
-	return &refusal{http.StatusTooManyRequests, &api.Error{Type: api.TypeInvalidRequest, Code: "too_many_batches", Message: fmt.Sprintf("%d batches wait, which is the limit; make another when one has ended", most)}}
+	return &refusal{http.StatusTooManyRequests, &api.Error{Type: api.TypeInvalidRequest, Code: "too_many_batches", Message: fmt.Sprintf("%d batches wait, the limit: create another when one has ended", most)}}
 }
 
 // checkRequest is what is wrong with a request for a batch.
@@ -378,13 +378,13 @@ func (s *Service) checkRequest(in *request) error {
 	window, err := time.ParseDuration(in.CompletionWindow)
 	switch {
 	case in.InputFileID == "":
-		return invalidParam("input_file_id", "input_file_id is missing; upload a file with the purpose batch, and give its id")
+		return invalidParam("input_file_id", "missing input_file_id: upload a file with purpose batch, and give its id")
 	case !s.cfg.Rules.Serves(in.Endpoint):
-		return invalidParam("endpoint", "endpoint is %.100q, want a path that scores, embeds or completes", in.Endpoint)
+		return invalidParam("endpoint", "invalid endpoint %.100q: want a path that scores, embeds or completes", in.Endpoint)
 	case err != nil || window < time.Second || window > mostWindow || len(in.CompletionWindow) > 50:
-		return invalidParam("completion_window", "completion_window is %.50q; it must be a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
+		return invalidParam("completion_window", "invalid completion_window %.50q: want a time such as 24h, from 1s to %v", in.CompletionWindow, mostWindow)
 	case len(in.Metadata) > 16:
-		return invalidParam("metadata", "metadata has %d keys; the limit is 16", len(in.Metadata))
+		return invalidParam("metadata", "metadata has %d keys, want at most 16", len(in.Metadata))
 	case in.OutputExpires != nil:
 		if err := checkExpiry(in.OutputExpires.Anchor, in.OutputExpires.Seconds); err != nil {
 			return invalidParam("output_expires_after", "%v", err)
@@ -392,7 +392,7 @@ func (s *Service) checkRequest(in *request) error {
 	}
 	for key, value := range in.Metadata {
 		if len(key) > 64 || len(value) > 512 {
-			return invalidParam("metadata", "metadata has a key of %d and a value of %d bytes; the limits are 64 and 512", len(key), len(value))
+			return invalidParam("metadata", "metadata has a key of %d and a value of %d bytes, want at most 64 and 512", len(key), len(value))
 		}
 	}
 	return nil

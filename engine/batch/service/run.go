@@ -136,7 +136,7 @@ func (s *Service) run(ctx context.Context, b *batchRecord, a *active) {
 		b.fail(now, wrong...)
 	default:
 		log.Warn("a batch ends early", zap.Error(err))
-		b.fail(now, lineError{Code: "batch_failed", Message: "the batch ended early, with the answers that there are: " + errorReason(err)})
+		b.fail(now, lineError{Code: "batch_failed", Message: "the batch ended early and keeps its answers: " + errorReason(err)})
 	}
 	b.Counts = a.currentCounts()
 	s.finish(b, a.owner, log)
@@ -168,7 +168,7 @@ func (s *Service) openJournals(b *batchRecord, done batch.Answered, journals map
 // wrongFile is what is wrong with an input file.
 type wrongFile []lineError
 
-func (wrongFile) Error() string { return "the input file is wrong" }
+func (wrongFile) Error() string { return "invalid input file" }
 
 func wrongLines(list []batch.LineError) (w wrongFile) {
 	for _, e := range list {
@@ -191,7 +191,7 @@ func (s *Service) answerBatch(ctx context.Context, b *batchRecord, a *active, do
 	}
 	ask, ok := s.cfg.Ask(a.owner)
 	if !ok {
-		return errors.New("the API key of its owner is no longer one of the server's")
+		return errors.New("its owner's API key is no longer one of the server's")
 	}
 	input, err := os.Open(s.store.path(b.InputFileID))
 	if err != nil {

@@ -188,7 +188,7 @@ func (e *SpaceError) Error() string {
 	if e.All {
 		whose = "the files and answers of all have"
 	}
-	return fmt.Sprintf("%s %d bytes, and the limit is %d; delete files that are no longer needed", whose, e.Stored, e.Limit)
+	return fmt.Sprintf("%s %d bytes, the limit is %d: delete files that are no longer needed", whose, e.Stored, e.Limit)
 }
 
 // takeBytes counts n bytes more.

@@ -42,7 +42,7 @@ const (
 func (s *Service) uploadFile(w http.ResponseWriter, r *http.Request, owner string) error {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return invalidParam("file", "the body is not a form: %v; send multipart/form-data with the fields purpose and file", err)
+		return invalidParam("file", "invalid form: %v: want multipart/form-data with the fields purpose and file", err)
 	}
 	id := newID("file-", time.Now())
 	u := &upload{s: s, owner: owner, id: id, path: filepath.Join(s.store.uploads(), id)}
@@ -75,7 +75,7 @@ func (u *upload) readForm(form *multipart.Reader) (*fileRecord, error) {
 }
 
 func truncatedBody(err error) error {
-	return &refusal{http.StatusBadRequest, &api.Error{Type: api.TypeInvalidRequest, Code: "body_truncated", Message: fmt.Sprintf("the form ended early: %v; nothing of it was kept", err)}}
+	return &refusal{http.StatusBadRequest, &api.Error{Type: api.TypeInvalidRequest, Code: "body_truncated", Message: fmt.Sprintf("the form ended early: %v; nothing was kept", err)}}
 }
 
 func (u *upload) readPart(p *multipart.Part) error {
@@ -101,10 +101,10 @@ func (u *upload) readPart(p *multipart.Part) error {
 // readFilePart takes in the file's bytes.
 func (u *upload) readFilePart(p *multipart.Part) error {
 	if u.there {
-		return invalidParam("file", "the form has two files; send them one by one")
+		return invalidParam("file", "the form has several files, want one")
 	}
 	if u.there, u.name = true, p.FileName(); len(u.name) > maxName {
-		return invalidParam("file", "the file's name has %d bytes; the limit is %d", len(u.name), maxName)
+		return invalidParam("file", "the file name has %d bytes, want at most %d", len(u.name), maxName)
 	}
 	out, err := os.OpenFile(u.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -141,9 +141,9 @@ func (u *upload) storeFile() (*fileRecord, error) {
 	now := time.Now()
 	switch {
 	case !u.there:
-		return nil, invalidParam("file", "the form has no file")
+		return nil, invalidParam("file", "missing field file")
 	case u.purpose != "batch":
-		return nil, invalidParam("purpose", "purpose is %.50q; files are kept for batches alone: send batch", u.purpose)
+		return nil, invalidParam("purpose", "invalid purpose %.50q: want batch", u.purpose)
 	}
 	f := &fileRecord{file: file{ID: u.id, Object: "file", Bytes: u.bytes, CreatedAt: now.Unix(), Filename: u.name, Purpose: u.purpose, Status: "processed"}}
 	if u.anchor != "" || u.seconds != "" {
@@ -171,7 +171,7 @@ const leastExpiry, mostExpiry = 3600, 2592000
 // checkExpiry is what is wrong with expires_after.
 func checkExpiry(anchor string, seconds int64) error {
 	if anchor != "created_at" || seconds < leastExpiry || seconds > mostExpiry {
-		return invalidParam("expires_after", "expires_after must have the anchor created_at and seconds from %d to %d", leastExpiry, mostExpiry)
+		return invalidParam("expires_after", "invalid expires_after: want anchor created_at and seconds from %d to %d", leastExpiry, mostExpiry)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/grammar"
 )
 
-var errNoLibrary = errors.New("this binary was built with CGO_ENABLED=0, without the library of tokenizers and chat templates; build it with cgo after make setup")
+var errNoLibrary = errors.New("this binary was built with CGO_ENABLED=0 and has no tokenizers and chat templates: run make setup and build it with cgo")
 
 // The types and functions of the other build, none of which is to be had in this one.
 

@@ -96,11 +96,11 @@ func parseSidecar(raw []byte) (*sidecar, error) {
 		return nil, err
 	}
 	if s.Version != sidecarVersion || s.Digests == nil {
-		return nil, errors.New("no sidecar of this version")
+		return nil, errors.New("not a sidecar of this version")
 	}
 	for name, digest := range s.Digests {
 		if _, ok := s.knownDigest(tensor{Entry: weights.Entry{Name: name}}); !ok {
-			return nil, fmt.Errorf("tensor %q: %q is no SHA-256", name, digest)
+			return nil, fmt.Errorf("tensor %q: invalid SHA-256 %q", name, digest)
 		}
 	}
 	return &s, nil

@@ -21,7 +21,7 @@ const (
 var embeddings = []string{"model.embed_tokens.weight", "embed_tokens.weight"}
 
 // ErrNoLMHead says that there is no LM head that could be quantised.
-var ErrNoLMHead = errors.New("there is no LM head to quantise")
+var ErrNoLMHead = errors.New("no LM head to quantise")
 
 // ownHead lets the LM head be a matrix of its own, and says whether it was the embedding.
 func ownHead(config map[string]json.RawMessage) (tied bool, err error) {
@@ -86,5 +86,5 @@ func (j *job) checkEqual(head, embedding weights.Entry) error {
 	if slices.Equal(sums[0], sums[1]) {
 		return nil
 	}
-	return fmt.Errorf("%s: tensors %q and %q differ, and %s of config.json says that they are one: which of them is the LM head is not known", j.from, head.Name, embedding.Name, tieKey)
+	return fmt.Errorf("%s: tensors %q and %q differ, but %s in config.json makes them one: the LM head is ambiguous", j.from, head.Name, embedding.Name, tieKey)
 }

@@ -146,7 +146,7 @@ func TestLMHeadRefuses(t *testing.T) {
 		"architectures is [Qwen2ForRewardModel]":                     {fmt.Sprintf(architecture, "ForRewardModel"), none, true},
 		"architectures is []":                                        {`{}`, same, true},
 		`no tensor "lm_head.weight" is a matrix of numbers`:          {untied, none, true},
-		"tie_word_embeddings of config.json says that they are one":  {tied, same, false},
+		"tie_word_embeddings in config.json makes them one":          {tied, same, false},
 		"config.json: tie_word_embeddings: json: cannot unmarshal":   {`{"architectures":["LlamaForCausalLM"],"tie_word_embeddings":"no"}`, same, false},
 		"config.json: architectures: json: cannot unmarshal":         {`{"architectures":7}`, same, false},
 		`tie_word_embeddings is true, and no tensor of ["model.embe`: {tied, func(head, _ kernels.HostTensor) *kernels.HostTensor { return nil }, true},

@@ -52,7 +52,7 @@ func (q *rounder) round(values []float32) error {
 	}
 	for i, v := range values {
 		if v != v || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("tensor %q: element %d of row %d is %v, which has no code", q.name, i, len(q.scales)/2, v)
+			return fmt.Errorf("tensor %q: element %d of row %d is %v, want a finite number", q.name, i, len(q.scales)/2, v)
 		}
 	}
 	q.scales = binary.LittleEndian.AppendUint16(q.scales, weights.QuantizeI8(q.codes, values))

@@ -71,9 +71,9 @@ func (o *Options) Check() error {
 	case err != nil || o.Smoothing == nil:
 		return err
 	case o.Scheme != W8A8:
-		return fmt.Errorf("smoothing (--calibration) is for activations that are quantised, which %s leaves alone", o.Scheme)
+		return fmt.Errorf("smoothing (--calibration) needs quantised activations, which %s does not have", o.Scheme)
 	case !(o.Smoothing.Strength >= 0 && o.Smoothing.Strength <= 1):
-		return fmt.Errorf("smoothing strength is %g, want 0 to 1", o.Smoothing.Strength)
+		return fmt.Errorf("invalid smoothing strength %g: want 0 to 1", o.Smoothing.Strength)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ type job struct {
 func (j *job) run(config []byte, tied bool) error {
 	entries := j.checkpoint.Entries()
 	if !slices.ContainsFunc(entries, isProjection) {
-		return fmt.Errorf("%s has no projections of a decoder (matrices called ..._proj.weight), which are what is quantised", j.from)
+		return fmt.Errorf("%s has nothing to quantise: no projections of a decoder (matrices named ..._proj.weight)", j.from)
 	}
 	for _, e := range entries {
 		j.Before += e.Bytes

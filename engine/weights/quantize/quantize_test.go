@@ -168,8 +168,8 @@ func TestRunRefuses(t *testing.T) {
 		"unexpected end of JSON input":     edit(configFile, `{`),
 		"config.json is null":              edit(configFile, `null`),
 		"is quantised already":             edit(configFile, `{"quantization_config":{"quant_method":"gptq"}}`),
-		"has no projections of a decoder":  func(dir string) error { return onlyNorm(dir) },
-		"which has no code":                func(dir string) error { return withNaN(dir) },
+		"no projections of a decoder":      func(dir string) error { return onlyNorm(dir) },
+		"want a finite number":             func(dir string) error { return withNaN(dir) },
 		"model-00002-of-00002.safetensors": edit("model-00002-of-00002.safetensors", "short"),
 	} {
 		from, beside := checkpoint(t), t.TempDir()
@@ -188,7 +188,7 @@ func TestRunRefuses(t *testing.T) {
 	if _, err := Run(t.Context(), from, from, Options{Scheme: W8A8}); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("onto itself: %v", err)
 	}
-	if _, err := Run(t.Context(), from, filepath.Join(t.TempDir(), "to"), Options{Scheme: "W4A16"}); err == nil || !strings.Contains(err.Error(), `scheme "W4A16" is unknown; want one of [W8A8 W8A16]`) {
+	if _, err := Run(t.Context(), from, filepath.Join(t.TempDir(), "to"), Options{Scheme: "W4A16"}); err == nil || !strings.Contains(err.Error(), `unknown scheme "W4A16": want one of [W8A8 W8A16]`) {
 		t.Errorf("another scheme: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

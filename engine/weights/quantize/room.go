@@ -20,7 +20,7 @@ type room struct {
 // left that were killed.
 func newRoom(to string) (*room, error) {
 	if list, err := os.ReadDir(to); err == nil && len(list) > 0 {
-		return nil, fmt.Errorf("%s is not empty; name a directory that is not there", to)
+		return nil, fmt.Errorf("%s is not empty: want a new directory", to)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

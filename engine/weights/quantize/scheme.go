@@ -24,7 +24,7 @@ var Schemes = []Scheme{W8A8, W8A16}
 // Check refuses names of no scheme.
 func (s Scheme) Check() error {
 	if !slices.Contains(Schemes, s) {
-		return fmt.Errorf("scheme %q is unknown; want one of %v", string(s), Schemes)
+		return fmt.Errorf("unknown scheme %q: want one of %v", string(s), Schemes)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (o *Options) newConfig(from string) (text []byte, tied bool, err error) {
 		return nil, false, fmt.Errorf("%s is null, want an object", path)
 	}
 	if old, ok := config["quantization_config"]; ok && string(old) != "null" {
-		return nil, false, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the one that it was made of", path)
+		return nil, false, fmt.Errorf("%s has a quantization_config: the checkpoint is quantised already; name the original", path)
 	}
 	if o.LMHead {
 		if tied, err = ownHead(config); err != nil {

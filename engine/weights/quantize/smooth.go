@@ -49,7 +49,7 @@ func listSmoothed(entries []weights.Entry) (list []smoothed, err error) {
 			for _, name := range names {
 				m, ok := byName[before+name]
 				if !ok || !isProjection(m) || m.Shape[1] != e.Shape[0] {
-					return nil, fmt.Errorf("tensor %q has no matrix %q of %d columns behind it", e.Name, before+name, e.Shape[0])
+					return nil, fmt.Errorf("tensor %q has no matrix %q of %d columns after it", e.Name, before+name, e.Shape[0])
 				}
 				s.matrices = append(s.matrices, m)
 			}
@@ -77,7 +77,7 @@ func (j *job) smoothNorms(entries []weights.Entry) error {
 	j.norms, j.factors = map[string][]byte{}, map[string][]float32{}
 	for _, s := range list {
 		if len(peaks[s.norm.Name]) != s.norm.Shape[0] {
-			return fmt.Errorf("tensor %q has %d channels, and calibration %d", s.norm.Name, s.norm.Shape[0], len(peaks[s.norm.Name]))
+			return fmt.Errorf("tensor %q has %d channels, calibration has %d", s.norm.Name, s.norm.Shape[0], len(peaks[s.norm.Name]))
 		}
 		if err := j.smoothNorm(s, peaks[s.norm.Name]); err != nil {
 			return err

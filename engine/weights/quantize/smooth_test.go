@@ -288,11 +288,11 @@ func TestSmoothingRefuses(t *testing.T) {
 	}
 	const norm = "model.layers.1.input_layernorm.weight"
 	for want, o := range map[string]Options{
-		"smoothing strength is 1.5, want 0 to 1":                    {Scheme: W8A8, Smoothing: &Smoothing{peaks(dir), 1.5}},
-		"smoothing strength is NaN, want 0 to 1":                    {Scheme: W8A8, Smoothing: &Smoothing{peaks(dir), math.NaN()}},
-		"which W8A16 leaves alone":                                  {Scheme: W8A16, Smoothing: &Smoothing{peaks(dir), 0.5}},
-		`tensor "` + norm + `" has 96 channels, and calibration 0`:  {Scheme: W8A8, Smoothing: &Smoothing{given(func(p map[string][]float32) { delete(p, norm) }), 0.5}},
-		`tensor "` + norm + `" has 96 channels, and calibration 95`: {Scheme: W8A8, Smoothing: &Smoothing{given(func(p map[string][]float32) { p[norm] = p[norm][1:] }), 0.5}},
+		"invalid smoothing strength 1.5: want 0 to 1":               {Scheme: W8A8, Smoothing: &Smoothing{peaks(dir), 1.5}},
+		"invalid smoothing strength NaN: want 0 to 1":               {Scheme: W8A8, Smoothing: &Smoothing{peaks(dir), math.NaN()}},
+		"which W8A16 does not have":                                 {Scheme: W8A16, Smoothing: &Smoothing{peaks(dir), 0.5}},
+		`tensor "` + norm + `" has 96 channels, calibration has 0`:  {Scheme: W8A8, Smoothing: &Smoothing{given(func(p map[string][]float32) { delete(p, norm) }), 0.5}},
+		`tensor "` + norm + `" has 96 channels, calibration has 95`: {Scheme: W8A8, Smoothing: &Smoothing{given(func(p map[string][]float32) { p[norm] = p[norm][1:] }), 0.5}},
 		"no prompts": {Scheme: W8A8, Smoothing: &Smoothing{func(context.Context) (map[string][]float32, error) { return nil, errors.New("no prompts") }, 0.5}},
 	} {
 		beside := t.TempDir()
@@ -304,7 +304,7 @@ func TestSmoothingRefuses(t *testing.T) {
 		}
 	}
 	entries := slices.DeleteFunc(open(t, dir).Entries(), func(e weights.Entry) bool { return e.Name == "model.layers.1.self_attn.k_proj.weight" })
-	if _, err := listSmoothed(entries); err == nil || !strings.Contains(err.Error(), `has no matrix "model.layers.1.self_attn.k_proj.weight" of 96 columns behind it`) {
+	if _, err := listSmoothed(entries); err == nil || !strings.Contains(err.Error(), `has no matrix "model.layers.1.self_attn.k_proj.weight" of 96 columns after it`) {
 		t.Errorf("a matrix that is missing: %v", err)
 	}
 }
