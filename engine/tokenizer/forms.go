@@ -193,7 +193,7 @@ func (all *forms) buildForm(f *form, text string) (*native.Form, error) {
 	if !native.IsLate(err, quickTime) {
 		return made, err
 	}
-	return all.compileInTurn(ctx, processors.Stage{Kind: "slow form", Takes: slowTime / 2}, f, text, slowTime)
+	return all.compileInTurn(ctx, processors.Stage{Kind: "slow form", Takes: slowTime / 2, Apart: true}, f, text, slowTime)
 }
 
 // quickStage is the compiling of a form that takes no longer than quickTime; small texts go first.

@@ -23,6 +23,7 @@ type Stage struct {
 	Kind  string        // one of few, by which it is learnt how long they take
 	Takes time.Duration // about, by its size
 	Due   time.Time     // by when it must have ended; zero: before its context does
+	Apart bool          // it takes seconds and cannot be interrupted: one such at a time goes beside the slots
 }
 
 // Pool gives out slots. Its methods are safe for concurrent use.

@@ -54,7 +54,7 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
 		s.Due = ends
 	}
-	id, answer := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due})
+	id, answer := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due, Apart: s.Apart})
 	if err := p.wait(ctx, id, answer); err != nil {
 		return err
 	}

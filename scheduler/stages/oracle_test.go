@@ -114,20 +114,25 @@ func (r *rescan) deadlines() (list []*entry) {
 func (r *rescan) onTime(now time.Time) (kept []*entry) {
 	var running time.Duration
 	for _, e := range r.list {
-		if e.running {
+		if e.running && !e.Apart {
 			running += max(0, e.takes-now.Sub(e.began))
 		}
 	}
 	for _, e := range r.deadlines() {
 		kept = append(kept, e)
+		if e.Apart {
+			continue
+		}
 		work := running
 		for _, k := range kept {
-			work += k.takes
+			if !k.Apart {
+				work += k.takes
+			}
 		}
-		for len(kept) > 0 && now.Add(work/time.Duration(r.slots)).After(e.Due) {
-			longest := 0
+		for work > running && now.Add(work/time.Duration(r.slots)).After(e.Due) {
+			longest := -1
 			for i := range kept {
-				if kept[i].takes > kept[longest].takes {
+				if !kept[i].Apart && (longest < 0 || kept[i].takes > kept[longest].takes) {
 					longest = i
 				}
 			}
@@ -139,7 +144,11 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 }
 
 func (r *rescan) fits(e *entry) bool {
-	running, longs := r.count(isRunning), r.count(func(e *entry) bool { return e.running && e.most > long })
+	inSlots := func(e *entry) bool { return e.running && !e.Apart }
+	running, longs := r.count(inSlots), r.count(func(e *entry) bool { return inSlots(e) && e.most > long })
+	if e.Apart {
+		return running == r.count(isRunning)
+	}
 	if e.most < short {
 		return running < r.slots+1
 	}
@@ -191,7 +200,7 @@ func playHistory(seed uint64) error {
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("step %d, %+v: got %v, want %v", step, event, got, want)
 		}
-		if waits := r.count(isWaiting); c.Waiting() != waits || c.Running() != r.count(isRunning) || c.Running() > slots+1 {
+		if waits := r.count(isWaiting); c.Waiting() != waits || c.Running() != r.count(isRunning) || c.Running() > slots+2 {
 			return fmt.Errorf("step %d: %d wait and %d run, want %d and %d", step, c.Waiting(), c.Running(), waits, r.count(isRunning))
 		}
 	}
@@ -206,7 +215,7 @@ func drawEvent(rng *rand.Rand, r *rescan, now time.Time, id uint64) any {
 	}
 	switch k := rng.IntN(10); {
 	case k < 5 || one == nil:
-		a := Ask{ID: id, Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes, Spare: rng.IntN(12) == 0}
+		a := Ask{ID: id, Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0}
 		if rng.IntN(2) == 0 {
 			a.Due = now.Add(time.Duration(rng.IntN(int(400 * time.Millisecond))))
 		}

@@ -28,6 +28,7 @@ type Ask struct {
 	Takes time.Duration // about, by what the asker knows of its size
 	Due   time.Time     // by when it must have ended; zero: whenever
 	Spare bool          // now or not at all: dropped unless a slot is free that nobody waits for
+	Apart bool          // it goes beside the slots, one such at a time: what takes seconds and cannot be interrupted
 }
 
 // Yield is a point where a stage that has a slot may be interrupted: it asks for the rest of it, and goes on when granted.
@@ -61,6 +62,8 @@ type Core struct {
 	runs    []*stage          // that have a slot
 	longs   int               // of runs
 	shorts  int               // of byAge
+	aparts  int               // of byAge
+	apart   *stage            // that runs
 	credit  time.Duration     // slot time that those without a deadline may have before those with one
 	actions []Action
 	order   uint64
@@ -87,7 +90,12 @@ func New(slots int) *Core {
 func (c *Core) Waiting() int { return len(c.byAge) }
 
 // Running is how many stages have a slot.
-func (c *Core) Running() int { return len(c.runs) }
+func (c *Core) Running() int {
+	if c.apart != nil {
+		return len(c.runs) + 1
+	}
+	return len(c.runs)
+}
 
 // Slots is how many there are.
 func (c *Core) Slots() int { return c.slots }
@@ -151,8 +159,15 @@ func (c *Core) enqueue(s *stage) {
 		c.byDue = insert(c.byDue, s, compareDue)
 	}
 	c.byAge = insert(c.byAge, s, compareAge)
-	if s.most < short {
-		c.shorts++
+	c.countWaiting(s, 1)
+}
+
+func (c *Core) countWaiting(s *stage, n int) {
+	switch {
+	case s.Apart:
+		c.aparts += n
+	case s.most < short:
+		c.shorts += n
 	}
 }
 
@@ -161,23 +176,30 @@ func (c *Core) removeWaiting(s *stage) {
 		c.byDue = remove(c.byDue, s, compareDue)
 	}
 	c.byAge = remove(c.byAge, s, compareAge)
-	if s.most < short {
-		c.shorts--
-	}
+	c.countWaiting(s, -1)
 }
 
 func (c *Core) beginRun(now time.Time, s *stage) {
 	c.removeWaiting(s)
 	s.began = now
-	c.runs = append(c.runs, s)
-	if s.most > long {
+	switch {
+	case s.Apart:
+		c.apart = s
+	case s.most > long:
 		c.longs++
+		fallthrough
+	default:
+		c.runs = append(c.runs, s)
 	}
 	c.actions = append(c.actions, Action{ID: s.ID, Grant: true})
 }
 
 func (c *Core) endRun(s *stage) {
 	s.began = time.Time{}
+	if s.Apart {
+		c.apart = nil
+		return
+	}
 	i := slices.Index(c.runs, s)
 	c.runs = slices.Delete(c.runs, i, i+1)
 	if s.most > long {
@@ -197,7 +219,7 @@ func (c *Core) dropLate(now time.Time) {
 
 // fillSlots begins stages while there are slots for them.
 func (c *Core) fillSlots(now time.Time) {
-	for len(c.runs) < c.slots || len(c.runs) == c.slots && c.shorts > 0 {
+	for len(c.runs) < c.slots || len(c.runs) == c.slots && c.shorts > 0 || c.apart == nil && c.aparts > 0 {
 		s, hurried := c.pick(now)
 		if s == nil {
 			return
@@ -220,6 +242,8 @@ func (c *Core) account(s *stage, hurried bool) {
 // fits says whether a stage may begin beside those that run.
 func (c *Core) fits(s *stage) bool {
 	switch {
+	case s.Apart:
+		return c.apart == nil
 	case s.most < short:
 		return len(c.runs) <= c.slots
 	case s.most > long:
@@ -268,6 +292,9 @@ func (c *Core) markLate(now time.Time) []bool {
 		work += max(0, s.takes-now.Sub(s.began))
 	}
 	for i, s := range c.byDue[:n] {
+		if s.Apart {
+			continue // it takes no slot
+		}
 		s.place = i
 		work += s.takes
 		c.longest = pushLongest(c.longest, s)

@@ -162,3 +162,20 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+// TestWhatCannotBeInterruptedGoesBesideTheSlots, one at a time.
+func TestWhatCannotBeInterruptedGoesBesideTheSlots(t *testing.T) {
+	c := New(1)
+	if got := granted(c.Step(start, Ask{ID: 1, Takes: 5 * time.Second, Apart: true})); len(got) != 1 {
+		t.Fatal("it does not begin")
+	}
+	if got := granted(c.Step(start, Ask{ID: 2, Takes: time.Second})); len(got) != 1 {
+		t.Error("the slot is not free beside it")
+	}
+	if got := granted(c.Step(start, Ask{ID: 3, Takes: 5 * time.Second, Apart: true})); len(got) != 0 {
+		t.Error("two go beside the slots")
+	}
+	if got := granted(c.Step(start, Done{ID: 1})); !slices.Equal(got, []uint64{3}) {
+		t.Errorf("when it ends %v begins, want the next such", got)
+	}
+}
