@@ -13,7 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/bench/workload"
-	"github.com/prefillonly/prefillonly/scheduler/sim"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
 // Experiments runs the paper's experiments in the simulator. Every file it writes is the same for
@@ -85,9 +85,9 @@ func (x *Experiments) Run(name string) error {
 // Table52 is the table of the longest prompts; paper_tokens is empty where none is published.
 func Table52() (*figures.Table, error) {
 	table := &figures.Table{Header: []string{"machine", "model", "method", "max_tokens", "paper_tokens"}}
-	for _, m := range sim.Machines()[:3] {
+	for _, m := range presets.Machines()[:3] {
 		for _, method := range m.Methods() {
-			if method == sim.PrefillPacked {
+			if method == presets.PrefillPacked {
 				continue // as prefillonly
 			}
 			tokens, err := m.MaxTokens(method)
@@ -173,12 +173,12 @@ func (x *Experiments) runSeeds(e contender, spec workload.Spec, rate float64) (r
 
 // sweepMethods runs every method that can hold the workload at the multiples of the paper's own
 // saturation, as section 5.4.2 does.
-func (x *Experiments) sweepMethods(m sim.Machine, spec workload.Spec) ([]Point, error) {
+func (x *Experiments) sweepMethods(m presets.Machine, spec workload.Spec) ([]Point, error) {
 	key := m.Name + " " + spec.Name
 	if points, ok := x.sweeps[key]; ok {
 		return points, nil
 	}
-	saturated, err := x.runSeeds(newContender(m, sim.PrefillOnly), spec, math.Inf(1))
+	saturated, err := x.runSeeds(newContender(m, presets.PrefillOnly), spec, math.Inf(1))
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (x *Experiments) figure54() error {
 // latencyFigures draws one figure for each machine and workload.
 func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64, theirs func(published) float64) error {
 	table := &figures.Table{Header: []string{"machine", "workload", "method", "rate", "throughput", "seconds", "paper_rate", "paper_seconds"}}
-	for _, m := range sim.Machines() {
+	for _, m := range presets.Machines() {
 		for _, spec := range paperWorkloads() {
 			points, err := x.sweepMethods(m, spec)
 			if err != nil {
@@ -243,7 +243,7 @@ func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64
 }
 
 // publishedFor are the published runs at a finite rate.
-func publishedFor(m sim.Machine, spec workload.Spec, method sim.Method) []published {
+func publishedFor(m presets.Machine, spec workload.Spec, method presets.Method) []published {
 	if spec.Name != workload.PostRecommendation().Name || m.Model.Name != "Llama-3.3-70B-FP8" {
 		return nil
 	}
@@ -260,13 +260,13 @@ func (x *Experiments) figure55() error {
 	spec := workload.CreditVerification()
 	// The artifact's own lengths, which its published throughput is of.
 	spec.Profile = workload.Lengths{Mean: 40000, Deviation: 10000, Min: 10000, Max: 60000}
-	linked, err := sim.MachineNamed("H100-NVLink")
+	linked, err := presets.MachineNamed("H100-NVLink")
 	if err != nil {
 		return err
 	}
 	table := &figures.Table{Header: []string{"method", "throughput", "paper_throughput"}}
 	bars := figures.Bars{Title: "Throughput, credit-verification, two H100", Y: "requests/s", Series: []figures.Series{{Name: "simulated"}, {Name: "paper"}}}
-	for _, method := range []sim.Method{sim.Pipeline, sim.Tensor, sim.TensorNVLink, sim.PrefillOnly, sim.LayerMajor} {
+	for _, method := range []presets.Method{presets.Pipeline, presets.Tensor, presets.TensorNVLink, presets.PrefillOnly, presets.LayerMajor} {
 		r, err := x.runSeeds(newContender(linked, method), spec, math.Inf(1))
 		if err != nil {
 			return err
@@ -287,14 +287,14 @@ func (x *Experiments) figure55() error {
 }
 
 func (x *Experiments) figure56() error {
-	h100, err := sim.MachineNamed("H100")
+	h100, err := presets.MachineNamed("H100")
 	if err != nil {
 		return err
 	}
 	table := &figures.Table{Header: []string{"method", "rate", "throughput", "cached", "paper_throughput"}}
 	chart := figures.Chart{Title: "Throughput, post-recommendation, two H100 PCIe", X: "requests/s sent", Y: "requests/s answered"}
-	for _, method := range []sim.Method{sim.Chunked, sim.ChunkedTuned, sim.Pipeline, sim.Tensor, sim.PrefillOnly, sim.LayerMajor, sim.PrefillPacked} {
-		for i, p := range publishedPosts[sim.PrefillOnly] {
+	for _, method := range []presets.Method{presets.Chunked, presets.ChunkedTuned, presets.Pipeline, presets.Tensor, presets.PrefillOnly, presets.LayerMajor, presets.PrefillPacked} {
+		for i, p := range publishedPosts[presets.PrefillOnly] {
 			rate := p.rate
 			if rate == 0 {
 				rate = math.Inf(1)
@@ -322,7 +322,7 @@ func (x *Experiments) figure56() error {
 var fairnessValues = []float64{0, 100, 500, 2000, 10000}
 
 func (x *Experiments) figure57() error {
-	h100, err := sim.MachineNamed("H100")
+	h100, err := presets.MachineNamed("H100")
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func (x *Experiments) figure57() error {
 	chart := figures.Chart{Title: "Latency by fairness, post-recommendation, two H100 PCIe", X: "seconds", Y: "share of requests", Steps: true}
 	const rate = 24 // about twice the saturation, where the order matters
 	for _, lambda := range fairnessValues {
-		e := newContender(h100, sim.PrefillOnly)
+		e := newContender(h100, presets.PrefillOnly)
 		e.fairness = lambda
 		r, err := x.runSeeds(e, workload.PostRecommendation(), rate)
 		if err != nil {

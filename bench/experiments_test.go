@@ -13,7 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/kvcache"
-	"github.com/prefillonly/prefillonly/scheduler/sim"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
 // cells runs one experiment and reads its table back, one map a row.
@@ -82,14 +82,14 @@ func TestFloodCostsAtMostFivePoints(t *testing.T) {
 // TestNewUsersAreNotTurnedAway: where the cache holds one profile and users come one after another,
 // keeping what those before have left must not cost more than LRU does.
 func TestNewUsersAreNotTurnedAway(t *testing.T) {
-	m, err := sim.MachineNamed("H100")
+	m, err := presets.MachineNamed("H100")
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := Experiments{Seed: 1, Repeats: 1}
 	means := map[kvcache.Eviction]time.Duration{}
 	for _, eviction := range []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU} {
-		e := newContender(m, sim.LayerMajor)
+		e := newContender(m, presets.LayerMajor)
 		e.eviction = eviction
 		r, err := x.runSeeds(e, workload.PostRecommendation(), 2.8) // a quarter of the saturation
 		if err != nil {
@@ -106,7 +106,7 @@ func TestNewUsersAreNotTurnedAway(t *testing.T) {
 // TestHostMemoryPays: users who come back in turn, more than the device holds profiles of, must find
 // them in host memory; and without that the default eviction must keep up with LRU, however many wait.
 func TestHostMemoryPays(t *testing.T) {
-	m, err := sim.MachineNamed("L4")
+	m, err := presets.MachineNamed("L4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,23 +211,23 @@ func TestRunsAreTold(t *testing.T) {
 	if len(heard) != 5 || heard[4] != "" || !strings.Contains(heard[3], "lru") {
 		t.Errorf("told %q, want four runs and an end", heard)
 	}
-	h100, err := sim.MachineNamed("H100")
+	h100, err := presets.MachineNamed("H100")
 	if err != nil {
 		t.Fatal(err)
 	}
 	heard = nil
-	if _, err := x.runSeeds(newContender(h100, sim.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
+	if _, err := x.runSeeds(newContender(h100, presets.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
 		t.Errorf("told %q, %v", heard, err)
 	}
 }
 
 func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
-	m, err := sim.MachineNamed("L4")
+	m, err := presets.MachineNamed("L4")
 	if err != nil {
 		t.Fatal(err)
 	}
 	requests := []workload.Request{{Prompt: workload.Prompt{Shape: workload.Shape{SuffixTokens: 50_000}}}}
-	if _, err := newContender(m, sim.Chunked).run(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
+	if _, err := newContender(m, presets.Chunked).run(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
 		t.Errorf("error %v", err)
 	}
 	x := Experiments{Log: io.Discard}

@@ -2,16 +2,16 @@ package bench
 
 import (
 	"github.com/prefillonly/prefillonly/bench/figures"
-	"github.com/prefillonly/prefillonly/scheduler/sim/feeds"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
-// compareFeedOrders compares the order of scheduler/residency with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
+// compareFeedOrders compares the scheduler, and the rule that it follows if it knew what comes, with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
 // second, 100 ms, weights as they are and with the most that could be shared.
 func (x *Experiments) compareFeedOrders() error {
 	table := &figures.Table{Header: []string{"sharing", "memory", "workload", "order", "mean", "least", "longest_gap_s", "gb_s"}}
 	means := &figures.Table{Header: []string{"sharing", "memory", "order", "mean", "least", "longest_gap_s", "gb_s", "mean_ratio", "least_ratio"}}
 	for _, merged := range []bool{false, true} {
-		for _, memory := range []feeds.Memory{feeds.Least, feeds.Half, feeds.Three4} {
+		for _, memory := range []presets.Memory{presets.Least, presets.Half, presets.Three4} {
 			if err := x.feedsAt(table, means, memory, merged); err != nil {
 				return err
 			}
@@ -24,19 +24,21 @@ func (x *Experiments) compareFeedOrders() error {
 }
 
 // feedsAt simulates all workloads in one setting.
-func (x *Experiments) feedsAt(table, means *figures.Table, memory feeds.Memory, merged bool) error {
+func (x *Experiments) feedsAt(table, means *figures.Table, memory presets.Memory, merged bool) error {
 	sharing := map[bool]string{false: "none", true: "most"}[merged]
-	var sums [2]tally // of Nexus, and of ours
-	for _, w := range feeds.Workloads() {
-		var of [2]tally
+	var sums [3]tally
+	for _, w := range presets.Workloads() {
+		var of [3]tally
 		for i := range x.Repeats {
 			x.printNextRun("%s, sharing %s, memory %s, seed %d", w.Name, sharing, memory, x.Seed+uint64(i))
-			ours, err := feeds.Rule(w, memory, merged, x.Seed+uint64(i))
-			if err != nil {
-				return err
+			f := presets.Feeds{Workload: w, Memory: memory, Merged: merged, Seed: x.Seed + uint64(i)}
+			for k, run := range []func() (*presets.FeedsOutcome, error){f.RunNexus, f.RunRule, f.Run} {
+				o, err := run()
+				if err != nil {
+					return err
+				}
+				of[k].addOutcome(o)
 			}
-			of[0].addOutcome(feeds.Nexus(w, memory, merged, x.Seed+uint64(i)))
-			of[1].addOutcome(ours)
 		}
 		for i, name := range feedOrders {
 			table.Add(sharing, memory, w.Name, name, of[i].mean/of[i].n, of[i].least/of[i].n, of[i].gap, of[i].loaded/of[i].n)
@@ -51,12 +53,12 @@ func (x *Experiments) feedsAt(table, means *figures.Table, memory feeds.Memory, 
 }
 
 // feedOrders are the orders that are compared, in the order of the tables.
-var feedOrders = [2]string{"nexus variant", "residency"}
+var feedOrders = [3]string{"nexus variant", "residency", "scheduler"}
 
 // tally adds up outcomes; gap is the longest of them.
 type tally struct{ n, mean, least, gap, loaded float64 }
 
-func (t *tally) addOutcome(o *feeds.Outcome) {
+func (t *tally) addOutcome(o *presets.FeedsOutcome) {
 	t.join(tally{1, o.Mean(), o.Least(), o.Gap, o.Loaded / 1e9})
 }
 

@@ -5,6 +5,7 @@ import (
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
 // hostTier measures what host memory below the prefix cache gives to users who come back in turn, more
@@ -13,7 +14,7 @@ import (
 func (x *Experiments) hostTier() error {
 	table := &figures.Table{Header: []string{"machine", "workload", "rate", "host_gib", "eviction", "throughput", "mean_s", "p99_s", "on_device", "loaded"}}
 	for _, name := range []string{"H100", "L4"} {
-		m, err := sim.MachineNamed(name)
+		m, err := presets.MachineNamed(name)
 		if err != nil {
 			return err
 		}
@@ -33,9 +34,9 @@ func returningApplicants() workload.Spec {
 	return spec
 }
 
-func (x *Experiments) hostTierOf(table *figures.Table, m sim.Machine, spec workload.Spec) error {
+func (x *Experiments) hostTierOf(table *figures.Table, m presets.Machine, spec workload.Spec) error {
 	longest := spec.Profile.Max + spec.Item
-	config, executor, err := m.Engine(sim.LayerMajor, longest, true)
+	config, executor, err := m.Engine(presets.LayerMajor, longest, true)
 	if err != nil {
 		return err
 	}

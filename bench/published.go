@@ -1,12 +1,12 @@
 package bench
 
-import "github.com/prefillonly/prefillonly/scheduler/sim"
+import "github.com/prefillonly/prefillonly/scheduler/sim/presets"
 
 // publishedMaxTokens is table 5.2 of the paper: the longest prompt by machine and method.
-var publishedMaxTokens = map[string]map[sim.Method]int{
-	"L4":   {sim.Paged: 24000, sim.Chunked: 46000, sim.Pipeline: 72000, sim.Tensor: 195000, sim.PrefillOnly: 130000},
-	"A100": {sim.Paged: 11000, sim.Chunked: 17000, sim.Pipeline: 38000, sim.Tensor: 77000, sim.PrefillOnly: 87000},
-	"H100": {sim.Paged: 15000, sim.Chunked: 25000, sim.Pipeline: 183000, sim.Tensor: 238000, sim.PrefillOnly: 97000},
+var publishedMaxTokens = map[string]map[presets.Method]int{
+	"L4":   {presets.Paged: 24000, presets.Chunked: 46000, presets.Pipeline: 72000, presets.Tensor: 195000, presets.PrefillOnly: 130000},
+	"A100": {presets.Paged: 11000, presets.Chunked: 17000, presets.Pipeline: 38000, presets.Tensor: 77000, presets.PrefillOnly: 87000},
+	"H100": {presets.Paged: 15000, presets.Chunked: 25000, presets.Pipeline: 183000, presets.Tensor: 238000, presets.PrefillOnly: 97000},
 }
 
 // published is one run in the raw results of the PrefillOnly artifact (SOSP 2025): two H100 PCIe,
@@ -17,15 +17,15 @@ type published struct {
 }
 
 // publishedPosts are the runs of post recommendation.
-var publishedPosts = map[sim.Method][]published{
-	sim.PrefillOnly:  {{3, 2.78, 3.6, 11.4}, {6, 5.45, 4.0, 12.1}, {12, 9.65, 6.5, 15.7}, {24, 11.83, 18.9, 71.8}, {36, 12.01, 25, 74}, {0, 11.72, 39, 81}},
-	sim.Chunked:      {{3, 2.67, 6.5, 72}, {6, 4.14, 7.6, 85}, {12, 3.87, 35, 172}, {24, 2.23, 136, 398}, {36, 1.29, 321, 737}, {0, 0.61, 0, 0}},
-	sim.Pipeline:     {{3, 2.75, 13, 36}, {6, 4.37, 28, 53}, {12, 3.82, 94, 171}, {24, 4.76, 87, 162}, {36, 5.30, 86, 155}, {0, 0.52, 0, 0}},
-	sim.Tensor:       {{3, 2.78, 5.7, 19}, {6, 5.29, 7.9, 21}, {12, 6.95, 28, 52}, {24, 6.98, 52, 95}, {36, 6.99, 61, 109}, {0, 0.24, 0, 0}},
-	sim.TensorNVLink: {{3, 2.79, 2.4, 10.6}, {6, 5.51, 2.9, 12.1}, {12, 9.69, 7.0, 13.7}, {24, 10.09, 27, 51}, {36, 10.10, 35, 65}, {0, 0.51, 0, 0}},
+var publishedPosts = map[presets.Method][]published{
+	presets.PrefillOnly:  {{3, 2.78, 3.6, 11.4}, {6, 5.45, 4.0, 12.1}, {12, 9.65, 6.5, 15.7}, {24, 11.83, 18.9, 71.8}, {36, 12.01, 25, 74}, {0, 11.72, 39, 81}},
+	presets.Chunked:      {{3, 2.67, 6.5, 72}, {6, 4.14, 7.6, 85}, {12, 3.87, 35, 172}, {24, 2.23, 136, 398}, {36, 1.29, 321, 737}, {0, 0.61, 0, 0}},
+	presets.Pipeline:     {{3, 2.75, 13, 36}, {6, 4.37, 28, 53}, {12, 3.82, 94, 171}, {24, 4.76, 87, 162}, {36, 5.30, 86, 155}, {0, 0.52, 0, 0}},
+	presets.Tensor:       {{3, 2.78, 5.7, 19}, {6, 5.29, 7.9, 21}, {12, 6.95, 28, 52}, {24, 6.98, 52, 95}, {36, 6.99, 61, 109}, {0, 0.24, 0, 0}},
+	presets.TensorNVLink: {{3, 2.79, 2.4, 10.6}, {6, 5.51, 2.9, 12.1}, {12, 9.69, 7.0, 13.7}, {24, 10.09, 27, 51}, {36, 10.10, 35, 65}, {0, 0.51, 0, 0}},
 }
 
 // publishedCredit is the throughput of credit verification at saturation.
-var publishedCredit = map[sim.Method]float64{
-	sim.PrefillOnly: 0.154, sim.Pipeline: 0.103, sim.Tensor: 0.069, sim.TensorNVLink: 0.121,
+var publishedCredit = map[presets.Method]float64{
+	presets.PrefillOnly: 0.154, presets.Pipeline: 0.103, presets.Tensor: 0.069, presets.TensorNVLink: 0.121,
 }

@@ -14,17 +14,18 @@ import (
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
 // measurePreemption measures short requests among long ones on one H100: how long the short ones wait when
 // a pass can be paused after any layer, and when it cannot.
 func (x *Experiments) measurePreemption() error {
 	const long, short, requests = 60000, 200, 4000
-	m, err := sim.MachineNamed("H100")
+	m, err := presets.MachineNamed("H100")
 	if err != nil {
 		return err
 	}
-	config, executor, err := m.Engine(sim.LayerMajor, long, true)
+	config, executor, err := m.Engine(presets.LayerMajor, long, true)
 	if err != nil {
 		return err
 	}
@@ -93,11 +94,11 @@ func oneOff(seed uint64, i, tokens int) []engine.TokenID {
 // long prompts that come once, under both evictions.
 func (x *Experiments) measurePrefixFlood() error {
 	const users, perUser, room, long = 10, 60, 180_000, 60_000
-	m, err := sim.MachineNamed("H100")
+	m, err := presets.MachineNamed("H100")
 	if err != nil {
 		return err
 	}
-	config, executor, err := m.Engine(sim.LayerMajor, long, true)
+	config, executor, err := m.Engine(presets.LayerMajor, long, true)
 	if err != nil {
 		return err
 	}
@@ -225,12 +226,12 @@ func scaledExperiment() (scheduler.Config, sim.Executor, workload.Spec, error) {
 	if err != nil {
 		return scheduler.Config{}, sim.Executor{}, spec, err
 	}
-	m, err := sim.MachineNamed("H100")
+	m, err := presets.MachineNamed("H100")
 	if err != nil {
 		return scheduler.Config{}, sim.Executor{}, spec, err
 	}
 	longest := workload.PostRecommendation().Profile.Max + workload.PostRecommendation().Item
-	config, one, err := m.Engine(sim.LayerMajor, longest, true)
+	config, one, err := m.Engine(presets.LayerMajor, longest, true)
 	one.NumBlocks = one.NumBlocks * one.BlockTokens / scaleDown
 	one.BlockTokens = 1
 	one.Cost.Token *= scaleDown

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
+	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
 // sessionGap is the time between the requests of one user in the paper's experiments. It is not
@@ -18,8 +19,8 @@ const sessionGap = 100 * time.Millisecond
 
 // contender is one method on one machine, as the paper's figures compare them.
 type contender struct {
-	machine       sim.Machine
-	method        sim.Method
+	machine       presets.Machine
+	method        presets.Method
 	prefixCaching bool
 	fairness      float64          // lambda; negative: the default
 	eviction      kvcache.Eviction // empty: the method's
@@ -35,7 +36,7 @@ type result struct {
 
 func (r result) latencyPercentile(p float64) time.Duration { return load.Percentile(r.sorted, p) }
 
-func newContender(m sim.Machine, method sim.Method) contender {
+func newContender(m presets.Machine, method presets.Method) contender {
 	return contender{machine: m, method: method, prefixCaching: true, fairness: -1}
 }
 

@@ -37,6 +37,7 @@ type Job struct {
 	At       time.Duration
 	Deadline time.Duration // 0: none
 	work     engine.Work
+	late     wire.Result
 }
 
 // NewDesk makes the scheduler that follows an order.
@@ -122,6 +123,9 @@ func (d *Desk) Drop(weights []uint32) {
 // Expire answers jobs that could not be in time any more.
 func (d *Desk) Expire(jobs []*Job) {
 	for _, j := range jobs {
-		d.send(frontend, &wire.Result{Job: j.ID, Err: engine.Errorf(engine.CodeDeadline, "it would be late")})
+		j.late = wire.Result{Job: j.ID, Err: errLate}
+		d.send(frontend, &j.late)
 	}
 }
+
+var errLate = engine.Errorf(engine.CodeDeadline, "it would be late")

@@ -221,25 +221,30 @@ func (w *world) run(requests iter.Seq[Request]) error {
 // isOver says whether the simulation has ended when it is at.
 func (w *world) isOver(at time.Duration) bool { return w.until > 0 && at >= w.until }
 
+// submission is a message with the work that it most often has.
+type submission struct {
+	wire.Submit
+	tensors engine.Tensors
+}
+
 func (w *world) submitRequest(q Request) error {
 	id := engine.JobID(len(w.records) + 1)
 	w.records = append(w.records, Record{Model: q.Model, Stream: q.Stream, Gradient: q.Gradient, At: w.now, Tokens: len(q.Tokens)})
 	w.jobs = append(w.jobs, job{open: true, then: q.Then})
 	w.open++
-	j := engine.Job{
+	m := &submission{}
+	m.Job = engine.Job{
 		ID: id, Model: cmp.Or(q.Model, modelName), User: q.User, Deadline: q.Deadline, Stream: q.Stream, Promised: q.Promised,
-		Priority: q.Priority,
+		Priority: q.Priority, Work: &m.tensors,
 	}
-	switch {
+	switch m.tensors.Frames = q.Frames; {
 	case q.Gradient:
 		inputs := []string{"frames"}
-		j.Work = &engine.Tensors{Inputs: []engine.Ref{{Name: inputs[0]}}, Frames: q.Frames, Grad: &engine.Grad{Inputs: inputs}}
-	case q.Frames > 0:
-		j.Work = &engine.Tensors{Frames: q.Frames}
-	default:
-		j.Work = &engine.Tokens{IDs: q.Tokens, Max: 1}
+		m.tensors.Inputs, m.tensors.Grad = []engine.Ref{{Name: inputs[0]}}, &engine.Grad{Inputs: inputs}
+	case q.Frames == 0:
+		m.Work = &engine.Tokens{IDs: q.Tokens, Max: 1}
 	}
-	return w.tell(frontend, &wire.Submit{Job: j})
+	return w.tell(frontend, &m.Submit)
 }
 
 // tell gives the scheduler a message, and delivers what it sends: what that makes its clients send comes after it.

@@ -1,3 +1,8 @@
-// Package presets is the settings that are simulated and compared, with the orders of other engines: cameras beside a
-// language model, and requests for more models than fit.
+// Package presets is what is simulated and compared in the world of package sim: settings, and the orders of other engines.
+//
+//   - Machine: GPUs, language models and engines of the PrefillOnly paper; the engines are configurations of the scheduler.
+//   - Cameras: promised streams and gradients beside a language model.
+//   - Swaps: requests for more models than fit, with other servers' orders of whole models.
+//   - Feeds: camera streams for more models than fit, with GEMEL's planned round robin, and the rule of package residency as
+//     it would be if all that comes were known.
 package presets

@@ -1,12 +1,17 @@
-package feeds
+package presets
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/prefillonly/prefillonly/scheduler/sim"
+)
 
 // nexus is the order of the GEMEL paper's variant of Nexus. Models take turns, those that share weights beside each other;
 // one without a frame in time is passed over. The next model is loaded, whole, while one runs, and what ran most
 // recently makes room.
 type nexus struct {
 	plan
+	feeds    []*feed
 	capacity int64
 	chunks   []piece
 	of       [][]int // chunks of each model
@@ -18,13 +23,15 @@ type nexus struct {
 	turn     int     // position of the model that runs, or of the one to run next
 	next     int     // position of the model that is loaded for its turn; none is -1
 	recent   []int   // models in the order in which they ran last, the newest last
+	running  int     // the model that runs; none is -1
 	area     int64   // of the pass that runs
 }
 
-func newNexus(w Workload, memory Memory, merged bool, p plan) *nexus {
+func (a *feedArrivals) newNexus(p plan) *nexus {
+	w := a.Workload
 	n := &nexus{
-		plan: p, capacity: w.deviceCapacity(memory), chunks: w.weightChunks(merged),
-		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1,
+		plan: p, capacity: w.deviceCapacity(a.Memory), chunks: a.chunks,
+		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1, running: -1, feeds: w.newFeeds(),
 	}
 	n.users = make([]int, len(n.chunks))
 	for c, piece := range n.chunks {
@@ -35,6 +42,24 @@ func newNexus(w Workload, memory Memory, merged bool, p plan) *nexus {
 	n.arrangeModels()
 	n.recent = slices.Clone(n.turns)
 	return n
+}
+
+// Decide implements sim.Order. The channel is asked first: else a demand that always has frames is never displaced.
+func (n *nexus) Decide(d *sim.Desk) {
+	addArrived(n.feeds, d)
+	if n.running >= 0 && !d.Running {
+		n.running, n.area = -1, 0
+		n.turn = (n.turn + 1) % len(n.turns)
+	}
+	if n.coming >= 0 && !d.Loading {
+		n.resident[n.coming], n.coming = true, -1
+	}
+	for _, m := range n.feeds {
+		m.expireFrames(d, 1)
+	}
+	n.load(d)
+	n.run(d)
+	n.load(d)
 }
 
 // arrangeModels puts beside each other what shares most, beginning with the first model.
@@ -92,7 +117,7 @@ func (n *nexus) missingBytes(m int) (bytes int64) {
 
 // makeRoom evicts models, those that ran last first, until a model and an area fit beside one that stays. If they cannot
 // it evicts none.
-func (n *nexus) makeRoom(m int, area int64, stays int) bool {
+func (n *nexus) makeRoom(d *sim.Desk, m int, area int64, stays int) bool {
 	var out []int
 	for i := len(n.recent) - 1; n.bytes+n.missingBytes(m)+area > n.capacity; i-- {
 		if i < 0 {
@@ -108,14 +133,27 @@ func (n *nexus) makeRoom(m int, area int64, stays int) bool {
 			out = append(out, k)
 		}
 	}
+	for _, k := range out {
+		d.Drop(n.unused(k))
+	}
 	return true
 }
 
+// unused are the chunks of a model that no model has use of.
+func (n *nexus) unused(m int) (chunks []uint32) {
+	for _, c := range n.of[m] {
+		if n.users[c] == 0 {
+			chunks = append(chunks, uint32(c))
+		}
+	}
+	return chunks
+}
+
 // nextReadyTurn returns the first position, from one on, whose model has a frame in time.
-func (n *nexus) nextReadyTurn(x *world, from int) (turn int, ok bool) {
+func (n *nexus) nextReadyTurn(d *sim.Desk, from int) (turn int, ok bool) {
 	for k := range len(n.turns) {
 		turn := (from + k) % len(n.turns)
-		if x.models[n.turns[turn]].inTime(x.now, 1) > 0 {
+		if n.feeds[n.turns[turn]].inTime(d.Now, 1) > 0 {
 			return turn, true
 		}
 	}
@@ -130,12 +168,15 @@ func (n *nexus) upcomingTurn() int {
 	return n.turn
 }
 
-func (n *nexus) load(x *world) {
-	from, stays := n.upcomingTurn(), -1
-	if x.running != nil {
-		from, stays = n.turn+1, x.running.id
+func (n *nexus) load(d *sim.Desk) {
+	if d.Loading {
+		return
 	}
-	turn, ok := n.nextReadyTurn(x, from)
+	from := n.upcomingTurn()
+	if d.Running {
+		from = n.turn + 1
+	}
+	turn, ok := n.nextReadyTurn(d, from)
 	if !ok {
 		return
 	}
@@ -144,41 +185,33 @@ func (n *nexus) load(x *world) {
 		return
 	}
 	fits := n.bytes+n.missingBytes(m)+n.area <= n.capacity
-	if !fits && (x.running != nil && n.wait[x.running.name] || !n.makeRoom(m, n.area, stays)) {
+	if !fits && (d.Running && n.wait[n.feeds[n.running].name] || !n.makeRoom(d, m, n.area, n.running)) {
 		return
 	}
-	bytes := n.missingBytes(m)
+	missing := n.unused(m)
 	n.countChunkUsers(m, 1)
 	n.coming, n.next = m, turn
-	x.startLoad(x.models[m], bytes)
+	d.Load(m, missing)
 }
 
-func (n *nexus) loaded() {
-	n.resident[n.coming] = true
-	n.coming = -1
-}
-
-func (n *nexus) run(x *world) {
-	turn, ok := n.nextReadyTurn(x, n.upcomingTurn())
+func (n *nexus) run(d *sim.Desk) {
+	if d.Running {
+		return
+	}
+	turn, ok := n.nextReadyTurn(d, n.upcomingTurn())
 	if !ok || !n.resident[n.turns[turn]] {
 		return
 	}
-	m := x.models[n.turns[turn]]
-	batch := min(n.batch[m.name], m.inTime(x.now, 1))
-	for batch > 1 && (m.inTime(x.now, batch) < batch || m.weights+m.area[batch-1] > n.capacity) {
+	m := n.feeds[n.turns[turn]]
+	batch := min(n.batch[m.name], m.inTime(d.Now, 1))
+	for batch > 1 && (m.inTime(d.Now, batch) < batch || m.weights+m.area[batch-1] > n.capacity) {
 		batch--
 	}
-	if !n.makeRoom(m.id, m.area[batch-1], n.coming) {
+	if !n.makeRoom(d, m.id, m.area[batch-1], n.coming) {
 		return
 	}
-	n.turn, n.next, n.area = turn, -1, m.area[batch-1]
+	n.turn, n.next, n.area, n.running = turn, -1, m.area[batch-1], m.id
 	n.recent = append(slices.DeleteFunc(n.recent, func(i int) bool { return i == m.id }), m.id)
-	x.startRun(m, batch)
-}
-
-func (n *nexus) count(_ *world, _ *feed, served, _ int) {
-	if served > 0 {
-		n.area = 0
-		n.turn = (n.turn + 1) % len(n.turns)
-	}
+	m.expireFrames(d, batch)
+	d.Run(m.takeFrames(batch)...)
 }

@@ -1,10 +1,13 @@
-package feeds
+package presets
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
 // plan is what the Nexus variant fixes beforehand for each architecture: the batch, and whether a load that
@@ -27,40 +30,50 @@ var choices = []struct {
 	wait  bool
 }{{1, false}, {1, true}, {2, false}, {2, true}, {4, false}, {4, true}}
 
-// Nexus simulates a workload in the order of the GEMEL paper's variant of Nexus, under the plan that serves the least
+// RunNexus simulates the setting in the order of the GEMEL paper's variant of Nexus, under the plan that serves the least
 // served models best: by ascent over architectures, from the best uniform plan, over the very frames that are counted.
-func Nexus(w Workload, memory Memory, merged bool, seed uint64) *Outcome {
+func (f Feeds) RunNexus() (*FeedsOutcome, error) {
 	var archs []string
-	for _, e := range w.models {
+	for _, e := range f.Workload.models {
 		if !slices.Contains(archs, e.arch) {
 			archs = append(archs, e.arch)
 		}
 	}
+	a, tried := f.newArrivals(), map[string]bool{}
 	var best plan
-	var found *Outcome
-	try := func(p plan) {
-		if o := simulateWorkload(w, seed, newNexus(w, memory, merged, p)); found == nil || hasBetterShares(o.Shares, found.Shares) {
+	var found *FeedsOutcome
+	try := func(p plan) error {
+		key := fmt.Sprint(p)
+		if tried[key] {
+			return nil
+		}
+		tried[key] = true
+		o, err := a.simulate(sim.NewDesk(a.newNexus(p)))
+		if err == nil && (found == nil || hasBetterShares(o.Shares, found.Shares)) {
 			best, found = p, o
 		}
+		return err
 	}
 	for _, c := range choices {
 		p := plan{map[string]int{}, map[string]bool{}}
-		for _, a := range archs {
-			p.batch[a], p.wait[a] = c.batch, c.wait
+		for _, arch := range archs {
+			p.batch[arch], p.wait[arch] = c.batch, c.wait
 		}
-		try(p)
+		if err := try(p); err != nil {
+			return nil, err
+		}
 	}
-	for before := (*Outcome)(nil); before != found; {
+	for before := (*FeedsOutcome)(nil); before != found; {
 		before = found
-		for _, a := range archs {
+		for _, arch := range archs {
 			for _, c := range choices {
-				if c.batch != best.batch[a] || c.wait != best.wait[a] {
-					try(best.withChoice(a, c.batch, c.wait))
+				if err := try(best.withChoice(arch, c.batch, c.wait)); err != nil {
+					return nil, err
 				}
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // hasBetterShares compares shares as the published plans do: the least first, in hundredths.

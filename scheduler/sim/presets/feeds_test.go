@@ -1,4 +1,4 @@
-package feeds
+package presets
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
 // TestLayers holds the layers to what is published of the workloads without Faster R-CNN: their megabytes, and those that
@@ -83,13 +85,18 @@ func TestNexusAsPublished(t *testing.T) {
 			w.models = append(w.models, entry{m, fmt.Sprint(i), 2})
 		}
 		for k, memory := range []Memory{Least, Half, Three4} {
+			a := Feeds{w, memory, tt.merged, 1}.newArrivals()
 			least := 0.0
 			for _, wait := range []bool{false, true} {
 				p := plan{map[string]int{}, map[string]bool{}}
 				for _, m := range tt.models {
 					p.batch[m], p.wait[m] = 1, wait
 				}
-				least = max(least, simulateWorkload(w, 1, newNexus(w, memory, tt.merged, p)).Least())
+				o, err := a.simulate(sim.NewDesk(a.newNexus(p)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				least = max(least, o.Least())
 			}
 			// The published loop overlaps a load beyond the memory's limit, so it is above this one.
 			if want := tt.want[k]; want > 0 && (least > want+.03 || least < want-.10) {
@@ -99,43 +106,53 @@ func TestNexusAsPublished(t *testing.T) {
 	}
 }
 
-// TestRuleAgainstNexus holds the rule to its margins where the plans of the other are found quickly.
-func TestRuleAgainstNexus(t *testing.T) {
+// TestAgainstNexus holds the rule and the scheduler to their margins where the plans of the other are found quickly. The
+// scheduler gives the model that is served least less than the rule does, as it does not know which frames come.
+func TestAgainstNexus(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		for _, memory := range []Memory{Least, Half, Three4} {
-			var mean, least [2]float64
+			var mean, least [3]float64
 			for _, w := range Workloads() {
 				if len(w.models) > 6 {
 					continue
 				}
-				o, err := Rule(w, memory, merged, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i, o := range []*Outcome{o, Nexus(w, memory, merged, 1)} {
+				f := Feeds{w, memory, merged, 1}
+				for i, run := range []func() (*FeedsOutcome, error){f.RunNexus, f.RunRule, f.Run} {
+					o, err := run()
+					if err != nil {
+						t.Fatal(err)
+					}
 					mean[i] += o.Mean()
 					least[i] += o.Least()
 				}
 			}
-			if mean[0] < 1.05*mean[1] || least[0] < least[1] {
-				t.Errorf("merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
-					merged, memory, mean[0], least[0], mean[1], least[1])
+			for i, o := range []struct {
+				name        string
+				mean, least float64
+			}{{"rule", 1.05, 1}, {"scheduler", 1.05, 0.8}} {
+				if m, l := mean[i+1], least[i+1]; m < o.mean*mean[0] || l < o.least*least[0] {
+					t.Errorf("%s, merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
+						o.name, merged, memory, m, l, mean[0], least[0])
+				}
 			}
 		}
 	}
 }
 
-// TestNoModelIsForgotten: under the rule every model has a frame at least every two seconds.
+// TestNoModelIsForgotten: under the rule and under the scheduler every model has a frame at least every two seconds.
 func TestNoModelIsForgotten(t *testing.T) {
 	for _, w := range Workloads() {
 		for _, memory := range []Memory{Least, Half} {
 			for _, merged := range []bool{false, true} {
-				o, err := Rule(w, memory, merged, 2)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if o.Gap > 2 {
-					t.Errorf("%s, memory %v, merged %v: a model has no frame for %.1f s", w.Name, memory, merged, o.Gap)
+				f := Feeds{w, memory, merged, 2}
+				for i, run := range []func() (*FeedsOutcome, error){f.RunRule, f.Run} {
+					o, err := run()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if o.Gap > 2 {
+						t.Errorf("%s, memory %v, merged %v, %s: a model has no frame for %.1f s", w.Name, memory, merged, []string{"rule", "scheduler"}[i], o.Gap)
+					}
 				}
 			}
 		}
@@ -143,13 +160,14 @@ func TestNoModelIsForgotten(t *testing.T) {
 }
 
 func TestSameSeedSameFrames(t *testing.T) {
-	w := Workloads()[0]
-	first, err := Rule(w, Half, false, 3)
+	f := Feeds{Workloads()[0], Half, false, 3}
+	first, err := f.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := Rule(w, Half, false, 3)
-	other, _ := Rule(w, Half, false, 4)
+	again, _ := f.Run()
+	f.Seed = 4
+	other, _ := f.Run()
 	if !reflect.DeepEqual(first, again) || reflect.DeepEqual(first, other) {
 		t.Errorf("seed 3 gives %v, then %v, seed 4 %v", first, again, other)
 	}

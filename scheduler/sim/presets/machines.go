@@ -1,10 +1,11 @@
-package sim
+package presets
 
 import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler"
+	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
 // rates are what a GPU sustains.
@@ -81,10 +82,10 @@ func MachineNamed(name string) (Machine, error) {
 }
 
 // Cost is what passes take by a method on one instance of the engine.
-func (m Machine) Cost(method Method) Cost {
+func (m Machine) Cost(method Method) sim.Cost {
 	parameters, _ := m.Model.linearParameters()
 	read := m.Model.weightBytes() / m.rates.bandwidth
-	c := Cost{
+	c := sim.Cost{
 		Base:  read + baseChunked,
 		Token: 2 * parameters / m.rates.linear,
 		Pair:  4 * float64(m.Model.Heads*m.Model.HeadDim*m.Model.Layers) / m.rates.attention,
@@ -95,7 +96,7 @@ func (m Machine) Cost(method Method) Cost {
 	case ChunkedTuned:
 		c.Chunk, c.Extra = chunkTuned, baseChunked
 	case Pipeline:
-		c = Cost{Base: basePipeline, Token: c.Token / 2 * pipelineLinear, Pair: c.Pair / 2 * pipelineAttention}
+		c = sim.Cost{Base: basePipeline, Token: c.Token / 2 * pipelineLinear, Pair: c.Pair / 2 * pipelineAttention}
 	case Tensor, TensorNVLink:
 		link := m.rates.link
 		if method == TensorNVLink {
@@ -103,7 +104,7 @@ func (m Machine) Cost(method Method) Cost {
 		}
 		// Two all-reduces a layer, of a bf16 row of the residual stream for each token.
 		reduced := float64(2 * m.Model.Layers * 2 * m.Model.Hidden)
-		c = Cost{Base: read/2 + baseTensor, Token: c.Token/2 + reduced/link, Pair: c.Pair / 2}
+		c = sim.Cost{Base: read/2 + baseTensor, Token: c.Token/2 + reduced/link, Pair: c.Pair / 2}
 	case PrefillOnly, LayerMajor, PrefillPacked:
 		c.Base = read + baseHybrid
 	}
@@ -129,18 +130,18 @@ func (m Machine) Methods() []Method {
 
 // Engine is the configuration of one instance of the method, and its executor, for prompts of up to
 // longest tokens. It fails where such a prompt does not fit.
-func (m Machine) Engine(method Method, longest int, prefixCaching bool) (scheduler.Config, Executor, error) {
+func (m Machine) Engine(method Method, longest int, prefixCaching bool) (scheduler.Config, sim.Executor, error) {
 	fits, err := m.MaxTokens(method)
 	if err != nil {
-		return scheduler.Config{}, Executor{}, err
+		return scheduler.Config{}, sim.Executor{}, err
 	}
 	if longest > fits {
-		return scheduler.Config{}, Executor{}, fmt.Errorf("%s on %s takes %d tokens, not %d", method, m.Name, fits, longest)
+		return scheduler.Config{}, sim.Executor{}, fmt.Errorf("%s on %s takes %d tokens, not %d", method, m.Name, fits, longest)
 	}
 	config := scheduler.DefaultConfig()
 	config.PrefixCaching = prefixCaching
 	config.MaxPassItems = 1
-	executor := Executor{
+	executor := sim.Executor{
 		Name: "gpu", Cost: m.Cost(method), Stages: 1, Layers: m.Model.Layers, BlockTokens: blockTokens,
 		NumBlocks: m.CacheTokens(method, longest) / blockTokens, MaxModelLen: longest + 1, MaxPassRows: chunkDefault,
 	}

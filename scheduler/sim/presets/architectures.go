@@ -1,18 +1,20 @@
-package feeds
+package presets
 
 import (
 	"bufio"
 	_ "embed"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 )
 
-// architecture is what a model costs: seconds and bytes, at batches of 1 to 4 frames.
+// architecture is what a model costs, at batches of 1 to 4 frames.
 type architecture struct {
 	name    string
-	load    float64 // seconds to load all of it
+	rate    float64 // bytes a second at which it is loaded
 	weights int64   // bytes
-	run     [maxBatch]float64
+	run     [maxBatch]time.Duration
 	area    [maxBatch]int64 // bytes of a pass beside the weights
 }
 
@@ -45,9 +47,9 @@ func architecturesByName() map[string]*architecture {
 	const mega = 1e6
 	byName := map[string]*architecture{}
 	for _, p := range published {
-		a := &architecture{name: p.name, load: p.load / 1e3, weights: int64(p.weights * mega)}
+		a := &architecture{name: p.name, rate: p.weights * mega / p.load * 1e3, weights: int64(p.weights * mega)}
 		for i, from := range [maxBatch][2]int{{0, 0}, {1, 1}, {1, 2}, {2, 2}} {
-			a.run[i] = (p.run[from[0]] + p.run[from[1]]) / 2e3
+			a.run[i] = time.Duration(math.Round((p.run[from[0]] + p.run[from[1]]) / 2 * 1e6))
 			a.area[i] = int64((p.with[from[0]]+p.with[from[1]])/2*mega) - a.weights
 		}
 		byName[a.name] = a

@@ -1,8 +1,10 @@
-package sim
+package presets
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
 
 // Model is what of a language model decides memory and time.
@@ -35,7 +37,7 @@ type Machine struct {
 }
 
 // WithHostMemory gives an executor of the machine so much pinned host memory for its prefix cache.
-func (m Machine) WithHostMemory(e Executor, bytes float64) Executor {
+func (m Machine) WithHostMemory(e sim.Executor, bytes float64) sim.Executor {
 	block := m.Model.kvBytes() * float64(e.BlockTokens)
 	e.HostBlocks = int(bytes / block)
 	e.CopyBlock = time.Duration(block / m.rates.host * 1e9)
