@@ -37,7 +37,7 @@ func (x *Experiments) measurePreemption() error {
 			policy   string
 			profiled bool
 		}{{"srjf-calibrated", true}, {"srpt", true}, {"srjf-calibrated", false}, {"srpt", false}} {
-			config.Policy, executor.Profiled = way.policy, way.profiled
+			config.Policy, executor.Untold = way.policy, !way.profiled
 			x.printNextRun("%v short requests/s, %s, profiled %v", shortRate, way.policy, way.profiled)
 			out, err := sim.Run(config, []sim.Executor{executor}, mixPoissonPrompts(x.Seed, requests, long, short, longRate, shortRate))
 			if err != nil {

@@ -40,54 +40,7 @@ func (c Cost) seconds(items []Item) float64 {
 	return seconds
 }
 
-// timeWithCopies is what a pass takes that computes for some time and has to copy so many blocks: the saves
-// come first, as its pages are to be written; the loads go on layer by layer beside what is computed.
-func (e Executor) timeWithCopies(computing time.Duration, saves, loads int) time.Duration {
-	layers := time.Duration(max(e.Layers, 1))
-	load, compute := time.Duration(loads)*e.CopyBlock/layers, computing/layers
-	if loads == 0 {
-		return computing + time.Duration(saves)*e.CopyBlock
-	}
-	return time.Duration(saves)*e.CopyBlock + load + (layers-1)*max(load, compute) + compute
-}
-
-// Executor describes one simulated executor.
-type Executor struct {
-	Name        string
-	Cost        Cost
-	Stages      int // of a pipeline: each takes Cost, and the executor starts a pass when the first is free; 0 means 1
-	Layers      int // a pass can pause after each; 0: not at all
-	BlockTokens int
-	NumBlocks   int           // pages of the prefix cache
-	HostBlocks  int           // pages of host memory for what it evicts
-	CopyBlock   time.Duration // to copy a block to host memory or back
-	MaxModelLen int
-	MaxPassRows int
-	Profiled    bool // the scheduler is told the cost; otherwise it goes by cache-miss tokens
-	Host             // of many models, in place of what is above but the name
-}
-
-// The one model that executors serve which are not of many.
-const (
-	modelName = "simulated"
-	vocabSize = 1 << 20
-)
-
-func (e Executor) newHello() *wire.Hello {
-	model := wire.ModelInfo{
-		Name: modelName, Fingerprint: modelName, Cost: wire.Cost{Load: e.CopyBlock},
-		Tokens: &wire.TokenLimits{
-			VocabSize: vocabSize, MaxModelLen: e.MaxModelLen, BlockTokens: e.BlockTokens, NumBlocks: e.NumBlocks,
-			HostBlocks: e.HostBlocks, MaxPassRows: e.MaxPassRows,
-		},
-	}
-	if e.Profiled {
-		model.Cost = e.Cost.wireCost()
-		model.Cost.Load = e.CopyBlock
-	}
-	info := &wire.ExecutorInfo{Device: "simulated", CanPause: e.Layers > 0, Models: []wire.ModelInfo{model}}
-	if len(e.Models) > 0 {
-		info = e.Host.executorInfo()
-	}
-	return &wire.Hello{Role: wire.RoleExecutor, Name: e.Name, Epoch: 1, Executor: info}
+// wireCost is the cost as an executor tells it.
+func (c Cost) wireCost() wire.Cost {
+	return wire.Cost{Base: time.Duration(math.Round(c.Base * 1e9)), Unit: time.Duration(math.Round(c.Token * 1e9)), Pair: c.Pair}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,7 +21,7 @@ type device struct {
 	nested   *pass // in the running one, or on its way there
 	loading  bool
 	resident []bool        // weights
-	weights  uint64        // bytes of those that are resident or on their way
+	held     uint64        // bytes of those that are resident or on their way
 	loaded   uint64        // bytes, ever
 	lastFree time.Duration // when the last stage of a pipeline is free
 }
@@ -30,7 +31,7 @@ type pass struct {
 	run    *wire.Run
 	took   time.Duration // in all, in each stage
 	step   time.Duration // of it, after each of which another one may be nested in it
-	layers int
+	layers time.Duration
 	task   task
 	rest   time.Duration // of took beside what is left of the task, if that ends with a pause
 	parked bool
@@ -39,7 +40,7 @@ type pass struct {
 
 func newDevice(w *world, e Executor) *device {
 	e.Stages = max(1, e.Stages)
-	d := &device{Executor: e, world: w, passes: map[wire.PassID]*pass{}, resident: make([]bool, len(e.Pieces)), compute: &processor{loop: &w.loop, slots: 1}}
+	d := &device{Executor: e, world: w, passes: map[wire.PassID]*pass{}, resident: make([]bool, len(e.Weights)), compute: &processor{loop: &w.loop, slots: 1}}
 	d.channel = d.compute
 	if e.Aside {
 		d.channel = &processor{loop: &w.loop, slots: 1}
@@ -74,7 +75,7 @@ func (d *device) receiveMessage(msg wire.Message) error {
 		for _, i := range m.Weights {
 			if d.resident[i] {
 				d.resident[i] = false
-				d.weights -= d.Pieces[i]
+				d.held -= d.Weights[i]
 			}
 		}
 	case *wire.Abort:
@@ -111,15 +112,64 @@ func (d *device) startPass(run *wire.Run) error {
 	return nil
 }
 
+// newPass is a pass to run, with what it takes.
+func (d *device) newPass(run *wire.Run) (*pass, error) {
+	m := d.modelNamed(run.Model)
+	for _, i := range m.Pieces {
+		if !d.resident[i] {
+			return nil, fmt.Errorf("%s is told to run model %q, whose weights are not there", d.Name, run.Model)
+		}
+	}
+	took, err := d.computeTime(m, run)
+	if err != nil {
+		return nil, err
+	}
+	p := &pass{run: run, layers: time.Duration(m.Layers), took: m.timeWithCopies(took, len(run.Saves), len(run.Loads))}
+	p.step = max(1, cmp.Or(m.Step, p.took/max(p.layers, 1)))
+	p.task = task{left: p.took, done: func() error { return d.endPass(p) }}
+	return p, nil
+}
+
+// computeTime is how long a pass computes.
+func (d *device) computeTime(m *Model, run *wire.Run) (time.Duration, error) {
+	var items []Item
+	frames := 0.0
+	for _, part := range run.Items {
+		switch it := part.Work.(type) {
+		case *wire.TokenItem:
+			if it.Cached >= it.Len() {
+				return 0, fmt.Errorf("%s is told to compute no token of job %s", d.Name, part.Job)
+			}
+			items = append(items, Item{Tokens: it.Len(), Cached: it.Cached})
+		case *wire.TensorItem:
+			frames += it.Frames
+		}
+	}
+	seconds := m.Cost.seconds(items)
+	switch n := int(frames); {
+	case m.Frames == 0:
+	case len(m.Batches) == 0:
+		seconds = m.Cost.Base + m.Cost.Token*frames
+	case n < 1 || n > len(m.Batches):
+		return 0, fmt.Errorf("%s is told to run %d frames of model %q, which takes 1 to %d", d.Name, n, m.Name, len(m.Batches))
+	default:
+		return m.Batches[n-1], nil
+	}
+	if d.Noise > 0 {
+		seconds *= 1 + d.Noise*(2*d.Random.Float64()-1)
+	}
+	return max(1, time.Duration(seconds*1e9)), nil
+}
+
 // pausePass has a pass stop at the end of its current layer; at the end of the last it is done.
 func (d *device) pausePass(p *pass) {
-	layer := p.took / time.Duration(max(p.layers, 1))
+	layer := p.took / max(p.layers, 1)
 	done := p.took - d.compute.workLeft(&p.task)
 	if layer == 0 {
 		return
 	}
 	completed := (done + layer - 1) / layer
-	if completed >= time.Duration(p.layers) {
+	if completed >= p.layers {
 		return
 	}
 	stands := p.task.end == nil // another one is nested in it
@@ -207,18 +257,15 @@ func (d *device) load(m *wire.Load) error {
 	if d.loading {
 		return fmt.Errorf("%s is told to load while it loads", d.Name)
 	}
-	rate := d.LoadRate
-	if h := d.hostedModel(m.Model); h != nil && h.LoadRate > 0 {
-		rate = h.LoadRate
-	}
+	rate := cmp.Or(d.modelNamed(m.Model).LoadRate, d.LoadRate)
 	bytes := uint64(0)
 	for _, i := range m.Weights {
-		bytes += d.Pieces[i]
+		bytes += d.Weights[i]
 	}
-	d.weights += bytes
+	d.held += bytes
 	d.loaded += bytes
-	if d.Memory > 0 && d.weights > d.Memory {
-		return fmt.Errorf("%s is told to load %d bytes of model %q, %d more than it has room for", d.Name, bytes, m.Model, d.weights-d.Memory)
+	if d.Memory > 0 && d.held > d.Memory {
+		return fmt.Errorf("%s is told to load %d bytes of model %q, %d more than it has room for", d.Name, bytes, m.Model, d.held-d.Memory)
 	}
 	d.loading = true
 	began := d.world.now

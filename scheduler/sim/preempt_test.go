@@ -33,7 +33,7 @@ func TestShortAmongLongWithoutProfile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			measure := func(policy string, profiled bool) (p99 time.Duration, throughput float64) {
 				e := gpu()
-				e.Cost, e.Layers, e.Profiled, e.NumBlocks = tt.cost, 80, profiled, 0
+				e.Cost, e.Layers, e.Untold, e.NumBlocks = tt.cost, 80, !profiled, 0
 				out := run(t, config(policy), []Executor{e}, load...)
 				var waits []time.Duration
 				for _, r := range out.Records {

@@ -36,8 +36,11 @@ func run(t *testing.T, config scheduler.Config, executors []Executor, requests .
 
 func gpu() Executor {
 	return Executor{
-		Name: "gpu", Cost: Cost{Base: 0.1, Token: 0.001}, Layers: 10,
-		BlockTokens: 16, NumBlocks: 1000, MaxModelLen: 100_000, MaxPassRows: 512, Profiled: true,
+		Name: "gpu",
+		Model: Model{
+			Cost: Cost{Base: 0.1, Token: 0.001}, Layers: 10,
+			BlockTokens: 16, NumBlocks: 1000, MaxModelLen: 100_000, MaxPassRows: 512,
+		},
 	}
 }
 

@@ -101,13 +101,13 @@ func (s Cameras) Run() (*CamerasOutcome, error) {
 
 // device is what the models and the streams share.
 func (s Cameras) device(rng *rand.Rand) sim.Executor {
-	return sim.Executor{Name: "gpu", Host: sim.Host{
+	return sim.Executor{Name: "gpu",
 		Nests: true, Noise: jitter, Random: rng,
-		Models: []sim.Hosted{
+		Models: []sim.Model{
 			{Name: llm, Cost: llmCost, Step: s.longestStep(), MaxModelLen: 1 << 18, BlockTokens: 64, NumBlocks: 1, MaxPassRows: 1 << 18},
 			{Name: detector, Cost: sim.Cost{Base: frameBase.Seconds(), Token: (s.Frame - frameBase).Seconds()}, Step: s.Frame, Frames: 8, Backward: backward},
 		},
-	}}
+	}
 }
 
 // cameraArrivals makes the requests of a setting.

@@ -93,13 +93,13 @@ func (f Feeds) newArrivals() *feedArrivals {
 // newDevice makes what the models share. The scheduler is told the line that is nearest to what their passes take.
 func (a *feedArrivals) newDevice() sim.Executor {
 	capacity := a.Workload.deviceCapacity(a.Memory)
-	e := sim.Executor{Name: "device", Host: sim.Host{Memory: uint64(capacity), Aside: true}}
+	e := sim.Executor{Name: "device", Memory: uint64(capacity), Aside: true}
 	archs := architecturesByName()
 	all, seconds := 0.0, 0.0
 	for i, m := range a.Workload.models {
 		arch := archs[m.arch]
 		most := arch.largestBatch(capacity)
-		e.Models = append(e.Models, sim.Hosted{
+		e.Models = append(e.Models, sim.Model{
 			Name: fmt.Sprint(i, " ", m.arch), Cost: arch.cost(), Batches: arch.run[:], Frames: most, Work: uint64(arch.area[most-1]), LoadRate: arch.rate,
 		})
 		all += float64(arch.weights)
@@ -107,7 +107,7 @@ func (a *feedArrivals) newDevice() sim.Executor {
 	}
 	e.LoadRate = all / seconds
 	for c, p := range a.chunks {
-		e.Pieces = append(e.Pieces, uint64(p.bytes))
+		e.Weights = append(e.Weights, uint64(p.bytes))
 		for _, i := range p.models {
 			e.Models[i].Pieces = append(e.Models[i].Pieces, uint32(c))
 		}

@@ -142,8 +142,11 @@ func (m Machine) Engine(method Method, longest int, prefixCaching bool) (schedul
 	config.PrefixCaching = prefixCaching
 	config.MaxPassItems = 1
 	executor := sim.Executor{
-		Name: "gpu", Cost: m.Cost(method), Stages: 1, Layers: m.Model.Layers, BlockTokens: blockTokens,
-		NumBlocks: m.CacheTokens(method, longest) / blockTokens, MaxModelLen: longest + 1, MaxPassRows: chunkDefault,
+		Name: "gpu",
+		Model: sim.Model{
+			Cost: m.Cost(method), Untold: true, Layers: m.Model.Layers, BlockTokens: blockTokens,
+			NumBlocks: m.CacheTokens(method, longest) / blockTokens, MaxModelLen: longest + 1, MaxPassRows: chunkDefault,
+		},
 	}
 	switch method {
 	case Pipeline:
@@ -156,9 +159,9 @@ func (m Machine) Engine(method Method, longest int, prefixCaching bool) (schedul
 	case PrefillPacked:
 		config.MaxPassItems = scheduler.DefaultConfig().MaxPassItems
 		executor.MaxPassRows = chunkLayerMajor
-		executor.Profiled = true
+		executor.Untold = false
 	case LayerMajor:
-		executor.Profiled = true
+		executor.Untold = false
 	}
 	return config, executor, nil
 }

@@ -88,12 +88,12 @@ func swapModel(m int) string { return fmt.Sprint("model-", m) }
 
 // device is what the models share.
 func (s Swaps) device() sim.Executor {
-	e := sim.Executor{Name: "device", Host: sim.Host{Memory: uint64(s.Room) * parts, LoadRate: parts / s.Load, Aside: !s.OwnTime}}
+	e := sim.Executor{Name: "device", Memory: uint64(s.Room) * parts, LoadRate: parts / s.Load, Aside: !s.OwnTime}
 	for m := range s.Shares {
-		h := sim.Hosted{Name: swapModel(m), Cost: sim.Cost{Token: token}, Frames: 1}
+		h := sim.Model{Name: swapModel(m), Cost: sim.Cost{Token: token}, Frames: 1}
 		for range parts {
-			h.Pieces = append(h.Pieces, uint32(len(e.Pieces)))
-			e.Pieces = append(e.Pieces, 1)
+			h.Pieces = append(h.Pieces, uint32(len(e.Weights)))
+			e.Weights = append(e.Weights, 1)
 		}
 		e.Models = append(e.Models, h)
 	}

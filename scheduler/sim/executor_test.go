@@ -12,13 +12,14 @@ import (
 // prompts' passes, are in time once their model is there, and what they take is not taken from the passes.
 func TestNestedPassesAndLoads(t *testing.T) {
 	const gigabyte = 1 << 30
-	e := Executor{Name: "gpu", Host: Host{
-		Models: []Hosted{
+	e := Executor{
+		Name: "gpu",
+		Models: []Model{
 			{Name: "llm", Cost: Cost{Token: 1e-4}, Layers: 10, Step: 20 * time.Millisecond, BlockTokens: 64, NumBlocks: 10, MaxModelLen: 1 << 16, Pieces: []uint32{0, 1}},
 			{Name: "detector", Cost: Cost{Token: 0.005}, Step: 5 * time.Millisecond, Frames: 1, Pieces: []uint32{2}},
 		},
-		Pieces: []uint64{gigabyte, gigabyte, gigabyte}, LoadRate: 4 * gigabyte, Aside: true, Nests: true,
-	}}
+		Weights: []uint64{gigabyte, gigabyte, gigabyte}, LoadRate: 4 * gigabyte, Aside: true, Nests: true,
+	}
 	var requests []Request
 	for i := range 40 {
 		at := time.Duration(i) * 100 * time.Millisecond
