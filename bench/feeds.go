@@ -5,7 +5,7 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
-// compareFeedOrders compares the scheduler, and the rule that it follows if it knew what comes, with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
+// compareFeedOrders compares the scheduler with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
 // second, 100 ms, weights as they are and with the most that could be shared.
 func (x *Experiments) compareFeedOrders() error {
 	table := &figures.Table{Header: []string{"sharing", "memory", "workload", "order", "mean", "least", "longest_gap_s", "gb_s"}}
@@ -26,13 +26,13 @@ func (x *Experiments) compareFeedOrders() error {
 // feedsAt simulates all workloads in one setting.
 func (x *Experiments) feedsAt(table, means *figures.Table, memory presets.Memory, merged bool) error {
 	sharing := map[bool]string{false: "none", true: "most"}[merged]
-	var sums [3]tally
+	var sums [2]tally
 	for _, w := range presets.Workloads() {
-		var of [3]tally
+		var of [2]tally
 		for i := range x.Repeats {
 			x.printNextRun("%s, sharing %s, memory %s, seed %d", w.Name, sharing, memory, x.Seed+uint64(i))
 			f := presets.Feeds{Workload: w, Memory: memory, Merged: merged, Seed: x.Seed + uint64(i)}
-			for k, run := range []func() (*presets.FeedsOutcome, error){f.RunNexus, f.RunRule, f.Run} {
+			for k, run := range []func() (*presets.FeedsOutcome, error){f.RunNexus, f.Run} {
 				o, err := run()
 				if err != nil {
 					return err
@@ -53,7 +53,7 @@ func (x *Experiments) feedsAt(table, means *figures.Table, memory presets.Memory
 }
 
 // feedOrders are the orders that are compared, in the order of the tables.
-var feedOrders = [3]string{"nexus variant", "residency", "scheduler"}
+var feedOrders = [2]string{"nexus variant", "scheduler"}
 
 // tally adds up outcomes; gap is the longest of them.
 type tally struct{ n, mean, least, gap, loaded float64 }

@@ -20,7 +20,7 @@ var arrows = map[string][]string{
 	"scheduler/residency":   {"engine", "engine/wire"},
 	"scheduler/stages":      {},
 	"scheduler/sim":         {"engine", "engine/wire", "scheduler"},
-	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "scheduler", "scheduler/residency", "scheduler/sim"},
+	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim"},
 
 	// device
 	"kernels/ref":                  {"kernels"},

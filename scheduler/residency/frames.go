@@ -11,13 +11,9 @@ type Frames struct {
 	Idle   float64 // seconds since one was served
 }
 
-// The powers of the share in a key. Alone, share^p keeps cost * share^p the same for all streams: 0 is most frames, 1
-// proportional fairness, large ones give the least served stream most. What is loaded is shared out by cost
-// more than what runs, since a load costs all others their turn of the channel and room.
-const (
-	loadPower = 1.5
-	runPower  = 8
-)
+// sharePower is the power of the share in a key. Alone, share^p keeps cost * share^p the same for all streams: 0 is most
+// frames, 1 proportional fairness, large ones give the least served stream most.
+const sharePower = 1.5
 
 // freshness is the seconds of a frame's cost that a second without one is worth. Without it gaps grow to seconds; with
 // ten times as much demands take turns.
@@ -25,30 +21,7 @@ const freshness = 0.03
 
 // Key implements Work. What others lose is in their shares before long, and does not count.
 func (f Frames) Key(load, _ float64) float64 {
-	return (f.Run+load)/float64(max(f.Frames, 1))*math.Pow(f.Share, loadPower) - freshness*f.Idle
-}
-
-// Pass is a pass of a stream that could begin now, of Frames that wait and are in time.
-type Pass struct {
-	Frames
-	Reload float64 // seconds to load again what its work area displaces; see Memory.Displaces
-	Full   float64 // seconds that a frame costs in a full pass
-	Busy   float64 // share of the last second in which the device computed
-}
-
-// Key is what the device picks its next pass by, the least first. What is displaced counts as far as the device
-// waits for loads, and what a pass costs beyond a full one as far as it does not.
-func (p Pass) Key() float64 {
-	n := float64(max(p.Frames.Frames, 1))
-	fair := (p.Run + p.Reload*(1-p.Busy)) / n * math.Pow(p.Share, runPower)
-	return fair + p.Busy*max(0, p.Run/n-p.Full) - freshness*p.Idle
-}
-
-// Waits says whether the pass is to wait for a frame that comes in so many seconds, still in time for all: the
-// device is idle for less than it saves. A pass of one frame more takes more seconds.
-func (p Pass) Waits(seconds, more float64) bool {
-	n := float64(p.Frames.Frames)
-	return seconds < p.Run-more*n/(n+1)
+	return (f.Run+load)/float64(max(f.Frames, 1))*math.Pow(f.Share, sharePower) - freshness*f.Idle
 }
 
 // Stream counts what becomes of a stream's frames.

@@ -27,7 +27,6 @@ func TestKeysAreInSeconds(t *testing.T) {
 	}{
 		{"a stream that was served less", Frames{Run: 1, Frames: 1, Share: .5}.Key(0, 0), Frames{Run: 1, Frames: 1, Share: .6}.Key(0, 0)},
 		{"what is there", Frames{Run: 1, Frames: 1, Share: 1}.Key(0, 0), Frames{Run: 1, Frames: 1, Share: 1}.Key(.1, 0)},
-		{"a full pass", Pass{Frames: Frames{Run: 1, Frames: 2, Share: .5}, Full: .5, Busy: 1}.Key(), Pass{Frames: Frames{Run: 1, Frames: 1, Share: .5}, Full: .5, Busy: 1}.Key()},
 		{"more jobs to one load", Requests{Service: 1, Jobs: 9}.Key(9, 9), Requests{Service: 1, Jobs: 8}.Key(9, 9)},
 		{"a job that has waited for its load", Requests{Service: 1, Jobs: 1, Waited: 10/Aging + 1}.Key(5, 5), Requests{Service: 1, Jobs: 1}.Key(0, 0)},
 		{"a request beside a frame that costs more", Requests{Service: 1, Jobs: 1}.Key(0, 0), Frames{Run: 3, Frames: 2, Share: 1}.Key(0, 0)},
@@ -36,10 +35,6 @@ func TestKeysAreInSeconds(t *testing.T) {
 		if tt.first >= tt.then {
 			t.Errorf("%s has the key %v, the other %v", tt.what, tt.first, tt.then)
 		}
-	}
-	p := Pass{Frames: Frames{Run: 1, Frames: 1}}
-	if !p.Waits(.4, 1) || p.Waits(.6, 1) || p.Waits(.1, 2) {
-		t.Error("a pass of 1 s waits for a second frame that is free while that takes less than 0.5 s, and never for one that costs as much")
 	}
 }
 

@@ -348,19 +348,6 @@ func (m *Memory) BeginUnused(id ModelID, area int64, demands []Demand) (evict []
 	return evict, true
 }
 
-// Displaces says how many seconds it takes to load again what Begin would evict; ok is false where it would find no room.
-func (m *Memory) Displaces(id ModelID, area int64, demands []Demand) (seconds float64, ok bool) {
-	if m.freeBytes() >= area {
-		return 0, true
-	}
-	m.surveyVictims(demands)
-	out, ok := m.chunksToEvict(area, m.models[id], math.Inf(-1))
-	for _, c := range out {
-		seconds += c.users[0].seconds(c.bytes)
-	}
-	return seconds, ok
-}
-
 // surveyVictims lists the victims of a work area: all but those of models that are being loaded.
 func (m *Memory) surveyVictims(demands []Demand) {
 	m.weighDemands(demands)

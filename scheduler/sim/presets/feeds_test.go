@@ -106,18 +106,18 @@ func TestNexusAsPublished(t *testing.T) {
 	}
 }
 
-// TestAgainstNexus holds the rule and the scheduler to their margins where the plans of the other are found quickly. The
-// scheduler gives the model that is served least less than the rule does, as it does not know which frames come.
+// TestAgainstNexus holds the scheduler to its margins where the plans of the other are found quickly. They are for these very
+// frames, so the model that is served least may have more of them there.
 func TestAgainstNexus(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		for _, memory := range []Memory{Least, Half, Three4} {
-			var mean, least [3]float64
+			var mean, least [2]float64
 			for _, w := range Workloads() {
 				if len(w.models) > 6 {
 					continue
 				}
 				f := Feeds{w, memory, merged, 1}
-				for i, run := range []func() (*FeedsOutcome, error){f.RunNexus, f.RunRule, f.Run} {
+				for i, run := range []func() (*FeedsOutcome, error){f.Run, f.RunNexus} {
 					o, err := run()
 					if err != nil {
 						t.Fatal(err)
@@ -126,33 +126,25 @@ func TestAgainstNexus(t *testing.T) {
 					least[i] += o.Least()
 				}
 			}
-			for i, o := range []struct {
-				name        string
-				mean, least float64
-			}{{"rule", 1.05, 1}, {"scheduler", 1.05, 0.8}} {
-				if m, l := mean[i+1], least[i+1]; m < o.mean*mean[0] || l < o.least*least[0] {
-					t.Errorf("%s, merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
-						o.name, merged, memory, m, l, mean[0], least[0])
-				}
+			if mean[0] < 1.05*mean[1] || least[0] < 0.8*least[1] {
+				t.Errorf("merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
+					merged, memory, mean[0], least[0], mean[1], least[1])
 			}
 		}
 	}
 }
 
-// TestNoModelIsForgotten: under the rule and under the scheduler every model has a frame at least every two seconds.
+// TestNoModelIsForgotten: under the scheduler every model has a frame at least every two seconds.
 func TestNoModelIsForgotten(t *testing.T) {
 	for _, w := range Workloads() {
 		for _, memory := range []Memory{Least, Half} {
 			for _, merged := range []bool{false, true} {
-				f := Feeds{w, memory, merged, 2}
-				for i, run := range []func() (*FeedsOutcome, error){f.RunRule, f.Run} {
-					o, err := run()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if o.Gap > 2 {
-						t.Errorf("%s, memory %v, merged %v, %s: a model has no frame for %.1f s", w.Name, memory, merged, []string{"rule", "scheduler"}[i], o.Gap)
-					}
+				o, err := Feeds{w, memory, merged, 2}.Run()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if o.Gap > 2 {
+					t.Errorf("%s, memory %v, merged %v: a model has no frame for %.1f s", w.Name, memory, merged, o.Gap)
 				}
 			}
 		}

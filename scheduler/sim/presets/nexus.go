@@ -2,6 +2,7 @@ package presets
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
@@ -31,7 +32,11 @@ func (a *feedArrivals) newNexus(p plan) *nexus {
 	w := a.Workload
 	n := &nexus{
 		plan: p, capacity: w.deviceCapacity(a.Memory), chunks: a.chunks,
-		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1, running: -1, feeds: w.newFeeds(),
+		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1, running: -1,
+	}
+	archs := architecturesByName()
+	for i, e := range w.models {
+		n.feeds = append(n.feeds, &feed{architecture: archs[e.arch], id: i})
 	}
 	n.users = make([]int, len(n.chunks))
 	for c, piece := range n.chunks {
@@ -46,7 +51,9 @@ func (a *feedArrivals) newNexus(p plan) *nexus {
 
 // Decide implements sim.Order. The channel is asked first: else a demand that always has frames is never displaced.
 func (n *nexus) Decide(d *sim.Desk) {
-	addArrived(n.feeds, d)
+	for _, j := range d.Arrived {
+		n.feeds[j.Model].frames = append(n.feeds[j.Model].frames, j)
+	}
 	if n.running >= 0 && !d.Running {
 		n.running, n.area = -1, 0
 		n.turn = (n.turn + 1) % len(n.turns)
@@ -166,6 +173,36 @@ func (n *nexus) upcomingTurn() int {
 		return n.next
 	}
 	return n.turn
+}
+
+// feed is one model and the frames that wait for it.
+type feed struct {
+	*architecture
+	id     int
+	frames []*sim.Job // that wait, oldest first
+}
+
+// inTime is how many frames wait that a pass of so many would serve in time.
+func (m *feed) inTime(now time.Duration, batch int) int {
+	n := 0
+	for i := len(m.frames) - 1; i >= 0 && m.frames[i].Deadline >= now+m.run[batch-1]; i-- {
+		n++
+	}
+	return n
+}
+
+// expireFrames drops the frames that a pass of so many could not serve in time any more.
+func (m *feed) expireFrames(d *sim.Desk, batch int) {
+	died := len(m.frames) - m.inTime(d.Now, batch)
+	d.Expire(m.frames[:died])
+	m.frames = m.frames[died:]
+}
+
+// takeFrames takes the oldest frames.
+func (m *feed) takeFrames(n int) []*sim.Job {
+	taken := m.frames[:n]
+	m.frames = m.frames[n:]
+	return taken
 }
 
 func (n *nexus) load(d *sim.Desk) {

@@ -3,6 +3,5 @@
 //   - Machine: GPUs, language models and engines of the PrefillOnly paper; the engines are configurations of the scheduler.
 //   - Cameras: promised streams and gradients beside a language model.
 //   - Swaps: requests for more models than fit, with other servers' orders of whole models.
-//   - Feeds: camera streams for more models than fit, with GEMEL's planned round robin, and the rule of package residency as
-//     it would be if all that comes were known.
+//   - Feeds: camera streams for more models than fit, with GEMEL's planned round robin.
 package presets
