@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/device"
-	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 )
 
 // TestLostGPUOfTwo: one executor has two GPUs. When either fails the other does not wait for it, the
 // executor ends with the code that says so, and is started again on both; no request fails.
 func TestLostGPUOfTwo(t *testing.T) {
-	t.Setenv(device.NCCLEnv, nccltest.Build(t))
+	t.Setenv(device.NCCLEnv, cudatest.BuildNCCL(t))
 	s := serveGPUs(t, "--tensor-parallel-size", "2")
 	s.goesOn(1)
 	for gpu := range 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/collective"
 	"github.com/prefillonly/prefillonly/kernels/cuda/driver"
+	"github.com/prefillonly/prefillonly/kernels/cuda/nccl"
 	"github.com/prefillonly/prefillonly/kernels/tensorparallel"
 )
 
@@ -45,7 +45,7 @@ func openCUDA(o Options) (Runner, error) {
 }
 
 // openGPUs is the backend of one GPU or of several that share a model, and each GPU's own.
-func openGPUs(gpus []int, open func(n int) (cuda.Device, error), nccl string) (kernels.Backend, []*cuda.Backend, error) {
+func openGPUs(gpus []int, open func(n int) (cuda.Device, error), library string) (kernels.Backend, []*cuda.Backend, error) {
 	if len(gpus) == 1 {
 		device, err := open(gpus[0])
 		if err != nil {
@@ -66,7 +66,7 @@ func openGPUs(gpus []int, open func(n int) (cuda.Device, error), nccl string) (k
 		}
 	}
 	join := func([]kernels.Rank) (tensorparallel.Collective, error) {
-		return collective.Join(devices, gpus, nccl)
+		return nccl.Join(devices, gpus, library)
 	}
 	b, err := openRanks(opens, join, kernels.BF16)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 )
 
@@ -59,7 +59,7 @@ func demoBlock(t *testing.T, o Options, ranks int) int64 {
 // TestTwoGPUs hosts the demo model over two simulated GPUs, which an NCCL of the host joins: it takes
 // half the memory a page on each and gives one GPU's answer.
 func TestTwoGPUs(t *testing.T) {
-	library := nccltest.Build(t)
+	library := cudatest.BuildNCCL(t)
 	open := func(device string, gpus ...string) Runner {
 		o := demoModel(t, device, gpus...)
 		open := func(int) (cuda.Device, error) { return simt.New(), nil }

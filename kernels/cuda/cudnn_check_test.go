@@ -6,18 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
-	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
 // checkedBuckets are all sizes of call up to a chunk of 8192 rows and 128k keys.
-func checkedBuckets() []sdpa.Bucket {
-	var all []sdpa.Bucket
+func checkedBuckets() []cudnn.AttentionBucket {
+	var all []cudnn.AttentionBucket
 	for _, batch := range packs {
 		for rows := shortest; rows <= 8192 && (batch == 1 || rows <= shortRows); rows = rowsBucket(rows + 1) {
 			for keys := shortestKeys; keys <= 128<<10; keys = keysBucket(keys + 1) {
-				all = append(all, sdpa.Bucket{Batch: batch, Rows: rows, Keys: keys})
+				all = append(all, cudnn.AttentionBucket{Batch: batch, Rows: rows, Keys: keys})
 			}
 		}
 	}
@@ -27,12 +26,12 @@ func checkedBuckets() []sdpa.Bucket {
 // TestCudnnPlans has the real cuDNN compile, for GPUs that are not there, every plan of the bucket
 // table at Llama-3.1-8B's shape, and one at others'. `make check-cudnn` runs it.
 func TestCudnnPlans(t *testing.T) {
-	shape := func(q, kv, dim, block, window int) sdpa.Shape {
-		return sdpa.Shape{QHeads: q, KVHeads: kv, Dim: dim, QStride: (q + 2*kv) * dim, OStride: q * dim, PageTokens: block, Window: window}
+	shape := func(q, kv, dim, block, window int) cudnn.AttentionShape {
+		return cudnn.AttentionShape{QHeads: q, KVHeads: kv, Dim: dim, QStride: (q + 2*kv) * dim, OStride: q * dim, PageTokens: block, Window: window}
 	}
 	llama8B := shape(32, 8, 128, 64, 0)
-	some := []sdpa.Bucket{{Batch: 1, Rows: 4096, Keys: 32768}}
-	for _, d := range cudnntest.Devices {
+	some := []cudnn.AttentionBucket{{Batch: 1, Rows: 4096, Keys: 32768}}
+	for _, d := range cudatest.Devices {
 		l, err := cudnn.Open(cudnn.Options{Properties: d.Properties()})
 		if err != nil {
 			t.Fatal(err)
@@ -40,8 +39,8 @@ func TestCudnnPlans(t *testing.T) {
 		t.Logf("%s, sm_%d, cuDNN %s", d.Name, d.Capability/10, l.Version())
 		for _, c := range []struct {
 			name    string
-			shape   sdpa.Shape
-			buckets []sdpa.Bucket
+			shape   cudnn.AttentionShape
+			buckets []cudnn.AttentionBucket
 		}{
 			{"Llama-3.1-8B", llama8B, checkedBuckets()},
 			{"Llama-3.1-8B, blocks of 16", shape(32, 8, 128, 16, 0), some},
@@ -57,10 +56,10 @@ func TestCudnnPlans(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, l *cudnn.Library, name string, s sdpa.Shape, buckets []sdpa.Bucket) {
+func check(t *testing.T, l *cudnn.Library, name string, s cudnn.AttentionShape, buckets []cudnn.AttentionBucket) {
 	t.Helper()
 	began := time.Now()
-	a, err := sdpa.New(l, sdpa.Options{}, s, buckets[0])
+	a, err := cudnn.NewAttention(l, cudnn.AttentionOptions{}, s, buckets[0])
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return

@@ -1,9 +1,17 @@
 package cuda
 
 import (
+	"embed"
+
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
+
+// Sources are those of the GPU kernels. A Go package that compiles them imports this one, so that it is built again when they change:
+// the go command does not look at what C files include.
+//
+//go:embed src
+var Sources embed.FS
 
 // Ptr is an address in device memory.
 type Ptr uint64
@@ -45,7 +53,7 @@ type Device interface {
 	CoversPaged(p Paged) bool
 	Paged(p Paged)
 	// Convolutions is a library for those that it covers, or nil.
-	Convolutions() *convolutions.Library
+	Convolutions() *cudnn.Convolutions
 
 	Sync() error
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // recorder is a Device that computes nothing and writes down what it is asked for.
@@ -26,7 +26,7 @@ type launch struct {
 	args   []uint64
 }
 
-func (r *recorder) Convolutions() *convolutions.Library { return nil }
+func (r *recorder) Convolutions() *cudnn.Convolutions { return nil }
 
 func (r *recorder) Name() string                         { return "recorder" }
 func (r *recorder) Close()                               {}

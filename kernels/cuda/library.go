@@ -4,16 +4,16 @@ import (
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // kindOf is the kind of a convolution that the library may compute; ok is false of those along three dimensions.
-func kindOf(s kernels.ConvSpec, backward bool) (k convolutions.Kind, ok bool) {
+func kindOf(s kernels.ConvSpec, backward bool) (k cudnn.ConvolutionKind, ok bool) {
 	spatial := len(s.Kernel)
 	if spatial > 2 {
 		return k, false
 	}
-	k = convolutions.Kind{In: s.In, Out: s.Out, Groups: s.Groups, Backward: backward}
+	k = cudnn.ConvolutionKind{In: s.In, Out: s.Out, Groups: s.Groups, Backward: backward}
 	for i := range 2 {
 		k.Kernel[i], k.Strides[i], k.Dilations[i] = 1, 1, 1
 		if at := i + spatial - 2; at >= 0 {
@@ -34,15 +34,15 @@ func isReLU(p *kernels.Program) bool {
 
 // task is a convolution as the library computes it: what is not fused comes after.
 type task struct {
-	plan          *convolutions.Plan
-	fused         convolutions.Kind
+	plan          *cudnn.ConvolutionPlan
+	fused         cudnn.ConvolutionKind
 	input, output kernels.Tensor // the parts that take part
 	dims          [2]dimension
 	uneven        bool // engines pad both sides alike: the input, or its gradient, is copied with its padding
 }
 
 // newTask is a task without a plan, for this geometry.
-func newTask(k convolutions.Kind, input, output kernels.Tensor, dims [2]dimension) (*task, convolutions.Geometry) {
+func newTask(k cudnn.ConvolutionKind, input, output kernels.Tensor, dims [2]dimension) (*task, cudnn.ConvolutionGeometry) {
 	t := &task{fused: k, dims: dims, input: sliceSpatialDims(input, dims, inputOf), output: sliceSpatialDims(output, dims, outputOf)}
 	for i := range dims {
 		t.uneven = !dims[i].evenOutPadding() || t.uneven
@@ -82,12 +82,12 @@ func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin
 }
 
 // candidateKinds are the kinds that compute a call, the one that fuses most first.
-func candidateKinds(k convolutions.Kind, bias bool, then *kernels.Program) []convolutions.Kind {
+func candidateKinds(k cudnn.ConvolutionKind, bias bool, then *kernels.Program) []cudnn.ConvolutionKind {
 	if fused := k; bias && k.Fuses() && (then == nil || isReLU(then)) {
 		fused.Bias, fused.ReLU = true, then != nil
-		return []convolutions.Kind{fused, k}
+		return []cudnn.ConvolutionKind{fused, k}
 	}
-	return []convolutions.Kind{k}
+	return []cudnn.ConvolutionKind{k}
 }
 
 // run enqueues the library's part of a task.

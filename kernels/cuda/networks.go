@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // networkDevice is what the operations need of a GPU. Calls are enqueued in order.
@@ -23,7 +23,7 @@ type networkDevice interface {
 	Fail(err error)
 	Sync() error
 	// Convolutions is a library for those that it covers, or nil.
-	Convolutions() *convolutions.Library
+	Convolutions() *cudnn.Convolutions
 }
 
 // networkOperations are those of kernels.Networks: host logic over launches of the kernels of src, and of convolutions of the kinds

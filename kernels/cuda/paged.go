@@ -181,7 +181,7 @@ func (b *Backend) uploadPagedTables(p *Paged, segs []kernels.Segment) bool {
 // uploadSlice is what a GPU uploads without waiting for the work before it.
 const uploadSlice = 64 << 10
 
-// maxBlocks is sdpa.MaxPages; a test holds it to that.
+// maxBlocks is cudnn.MaxPages; a test holds it to that.
 const maxBlocks = 1 << 30
 
 // tableBytes lays the tables out one after another, on addresses that are multiples of 16, and

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // maxBlocks is what plans of sdpa are made for.
-var _ = [1]struct{}{}[maxBlocks-sdpa.MaxPages]
+var _ = [1]struct{}{}[maxBlocks-cudnn.MaxPages]
 
 // pagedCall is a call with its tables.
 type pagedCall struct {

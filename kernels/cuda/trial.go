@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // trialLimit is how far the library's results may be from our own kernels', in parts of the largest. Sums of float32
@@ -24,7 +24,7 @@ const (
 
 // try computes a little of a kind by the library and by our own kernels, whole and in parts. The error says how the
 // results differ: a library's kernel that is wrong here, or whose bits depend on what is beside, must not be used.
-func (o *networkOperations) try(l *convolutions.Library, k convolutions.Kind) error {
+func (o *networkOperations) try(l *cudnn.Convolutions, k cudnn.ConvolutionKind) error {
 	before := o.device.Sync() // what failed before is not the trial's
 	t := &trial{o: o, l: l, kind: k, random: rand.New(rand.NewPCG(uint64(k.In), uint64(k.Out)))}
 	t.make()
@@ -53,8 +53,8 @@ func (o *networkOperations) try(l *convolutions.Library, k convolutions.Kind) er
 // trial is a convolution of random numbers. After the first failure nothing is computed.
 type trial struct {
 	o       *networkOperations
-	l       *convolutions.Library
-	kind    convolutions.Kind
+	l       *cudnn.Convolutions
+	kind    cudnn.ConvolutionKind
 	random  *rand.Rand
 	buffers []kernels.Buffer
 	filter  *filter

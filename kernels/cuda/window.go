@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/kernels"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // sliceTensor is the elements [from, to) of a tensor along a dimension.
@@ -85,8 +85,8 @@ func inputOf(d dimension) [2]int  { return d.input }
 func outputOf(d dimension) [2]int { return d.output }
 
 // imageOf is how a tensor lies. The stride of a dimension of one element is any: it is that of a dense tensor here.
-func imageOf(t kernels.Tensor) convolutions.Image {
-	var m convolutions.Image
+func imageOf(t kernels.Tensor) cudnn.ConvolutionImage {
+	var m cudnn.ConvolutionImage
 	spatial := len(t.Shape) - 2
 	next := t.Shape[spatial+1]
 	for i := 1; i >= 0; i-- {
@@ -103,8 +103,8 @@ func imageOf(t kernels.Tensor) convolutions.Image {
 }
 
 // convGeometry is a call of the parts that take part.
-func convGeometry(input, output kernels.Tensor, dims [2]dimension) convolutions.Geometry {
-	g := convolutions.Geometry{Images: output.Shape[0], Input: imageOf(input), Output: imageOf(output)}
+func convGeometry(input, output kernels.Tensor, dims [2]dimension) cudnn.ConvolutionGeometry {
+	g := cudnn.ConvolutionGeometry{Images: output.Shape[0], Input: imageOf(input), Output: imageOf(output)}
 	for i, d := range dims {
 		g.Pre[i], g.Post[i] = d.pre, d.post
 	}

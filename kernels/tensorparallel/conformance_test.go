@@ -9,8 +9,8 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/kernels/cpu/cputest"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/collective"
-	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/nccl"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/ref"
@@ -87,7 +87,7 @@ func TestConformanceOfCPU(t *testing.T) {
 
 // simulatedGPUs are n simulated GPUs, which an NCCL of the host joins.
 func simulatedGPUs(t *testing.T, n int, o tensorparallel.Options) kerneltest.Open {
-	library := nccltest.Build(t)
+	library := cudatest.BuildNCCL(t)
 	return func(t testing.TB) kernels.Backend {
 		devices, numbers := make([]*cuda.Backend, n), make([]int, n)
 		all := make([]opener, n)
@@ -98,7 +98,7 @@ func simulatedGPUs(t *testing.T, n int, o tensorparallel.Options) kerneltest.Ope
 			}
 		}
 		b, err := tensorparallel.New(all, func([]kernels.Rank) (tensorparallel.Collective, error) {
-			return collective.Join(devices, numbers, library)
+			return nccl.Join(devices, numbers, library)
 		}, o)
 		if err != nil {
 			t.Fatal(err)

@@ -55,5 +55,5 @@ for version in 9.19 9.28; do
     LD_LIBRARY_PATH="$build/driver:$wheels/cudnn-$version/nvidia/cudnn/lib:$wheels/nvrtc/nvidia/cu13/lib" \
         "$(tools/build/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnPlans ./kernels/cuda
     LD_LIBRARY_PATH="$wheels/cublas/nvidia/cu13/lib:$build/driver:$wheels/cudnn-$version/nvidia/cudnn/lib:$wheels/nvrtc/nvidia/cu13/lib" \
-        "$(tools/build/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnConvolutions ./kernels/cuda/convolutions
+        "$(tools/build/go.sh)" test -count 1 -v -tags cudnn -run TestCudnnConvolutions ./kernels/cuda/cudnn
 done

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
 )
 
 func TestOpenFailures(t *testing.T) {
@@ -15,7 +15,7 @@ func TestOpenFailures(t *testing.T) {
 	if _, err := cudnn.Open(cudnn.Options{Library: "libdl.so.2"}); err == nil || !strings.Contains(err.Error(), "cudnnGetVersion") {
 		t.Errorf("with another library: %v", err)
 	}
-	o := cudnn.Options{Library: cudnntest.Build(t)}
+	o := cudnn.Options{Library: cudatest.BuildCudnn(t)}
 	for version, want := range map[string]string{"91800": "9.18", "8907": "0.89", "100000": "10.0"} {
 		t.Setenv("FAKE_CUDNN_VERSION", version)
 		if _, err := cudnn.Open(o); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "9.19") {

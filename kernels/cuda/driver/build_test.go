@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/kernels/cuda/src"
+	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
 // resources is what ptxas says of one kernel for one architecture.
@@ -109,11 +109,11 @@ func TestKernelsBuild(t *testing.T) {
 		t.Fatalf("tools/build/cuda.sh: %v (it needs python3 with venv, and gcc)\n%s", err, out)
 	}
 	want := 0
-	err = fs.WalkDir(src.Files, ".", func(file string, _ fs.DirEntry, err error) error {
+	err = fs.WalkDir(cuda.Sources, ".", func(file string, _ fs.DirEntry, err error) error {
 		if err != nil || path.Ext(file) != ".cu" {
 			return err
 		}
-		text, err := src.Files.ReadFile(file)
+		text, err := cuda.Sources.ReadFile(file)
 		want += strings.Count(string(text), "\nPF_KERNEL ")
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 )
 
 // tagged builds this package's tests with the tag cuda.
@@ -43,7 +43,7 @@ func TestDriver(t *testing.T) {
 	if err := os.Symlink("libcuda.so.1", filepath.Join(libraries, "libcublasLt.so.13")); err != nil {
 		t.Fatal(err)
 	}
-	cudnn := filepath.Dir(cudnntest.Build(t))
+	cudnn := filepath.Dir(cudatest.BuildCudnn(t))
 	run := func(pattern string, env ...string) string {
 		command := exec.Command(binary, "-test.v", "-test.run", pattern)
 		command.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+libraries+":"+cudnn), env...)

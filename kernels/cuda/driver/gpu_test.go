@@ -13,7 +13,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
@@ -58,7 +58,7 @@ func TestGPUNetworks(t *testing.T) {
 // plain is a Device without a library for convolutions.
 type plain struct{ cuda.Device }
 
-func (plain) Convolutions() *convolutions.Library { return nil }
+func (plain) Convolutions() *cudnn.Convolutions { return nil }
 
 // TestGPUConvolutions does so with cuDNN for the convolutions that it covers.
 func TestGPUConvolutions(t *testing.T) {

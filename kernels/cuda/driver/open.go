@@ -15,10 +15,8 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cublas"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
 )
 
 // image holds the kernels of src/ for every supported architecture; make cuda compiles it.
@@ -47,8 +45,8 @@ type gpu struct {
 	err       error
 
 	cudnn      *cudnn.Source
-	attentions *sdpa.Attentions
-	convs      *convolutions.Library
+	attentions *cudnn.Attentions
+	convs      *cudnn.Convolutions
 	within     map[cuda.Ptr]cu.DevicePtr // what was allocated to hold an aligned address
 }
 
@@ -96,7 +94,7 @@ func Open(index int, o Options) (cuda.Device, error) {
 	}
 	g.fp8 = g.probeFP8()
 	g.cudnn = cudnn.NewSource(cudnn.Options{Library: o.CudnnLibrary})
-	g.convs = convolutions.New(convolutions.Options{Source: g.cudnn, Workspace: uint64(g.workspace), WorkspaceBytes: workspace, Wait: g.wait, Note: o.Note})
+	g.convs = cudnn.NewConvolutions(cudnn.ConvolutionOptions{Source: g.cudnn, Workspace: uint64(g.workspace), WorkspaceBytes: workspace, Wait: g.wait, Note: o.Note})
 	if err := g.openAttention(device, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", g.name, err)
 	}
@@ -252,7 +250,7 @@ func (g *gpu) Flash(f cuda.Flash) {
 func (g *gpu) wait() { g.check("synchronise", cu.Stream{}.Synchronize()) }
 
 // Convolutions is cuDNN, where it can be opened.
-func (g *gpu) Convolutions() *convolutions.Library { return g.convs }
+func (g *gpu) Convolutions() *cudnn.Convolutions { return g.convs }
 
 func (g *gpu) Sync() error {
 	g.enter()

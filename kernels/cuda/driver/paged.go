@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/sdpa"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // openAttention opens cuDNN for the current context.
@@ -21,8 +21,8 @@ func (g *gpu) openAttention(device cu.Device, o Options) error {
 	if err != nil {
 		return err
 	}
-	so := sdpa.Options{Dir: o.PlanDir, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
-	g.attentions, err = sdpa.OpenAttentions(o.AttentionBackend, g.cudnn, so)
+	so := cudnn.AttentionOptions{Dir: o.PlanDir, Note: o.Note, Device: fmt.Sprintf("%s with %d processors", name, processors)}
+	g.attentions, err = cudnn.OpenAttentions(o.AttentionBackend, g.cudnn, so)
 	return err
 }
 
@@ -42,8 +42,8 @@ func (g *gpu) allocAligned(bytes, alignment int64) (cuda.Ptr, error) {
 	return aligned, nil
 }
 
-func shapeOf(p cuda.Paged) sdpa.Shape {
-	return sdpa.Shape{
+func shapeOf(p cuda.Paged) cudnn.AttentionShape {
+	return cudnn.AttentionShape{
 		QHeads: p.Heads.Q, KVHeads: p.Heads.KV, Dim: p.Heads.Dim, QStride: p.QStride, OStride: p.OStride,
 		PageTokens: p.BlockTokens, Window: p.Window,
 	}
@@ -65,8 +65,8 @@ func (g *gpu) CoversPaged(p cuda.Paged) bool {
 
 func (g *gpu) Paged(p cuda.Paged) {
 	g.enter()
-	b := sdpa.Bucket{Batch: p.Batch, Rows: p.MaxRows, Keys: p.MaxKeys}
-	g.check("attention", g.attentions.Run(shapeOf(p), b, sdpa.Call{
+	b := cudnn.AttentionBucket{Batch: p.Batch, Rows: p.MaxRows, Keys: p.MaxKeys}
+	g.check("attention", g.attentions.Run(shapeOf(p), b, cudnn.AttentionCall{
 		Q: uint64(p.Q), K: uint64(p.K), V: uint64(p.V), O: uint64(p.O), Rows: uint64(p.Rows), Keys: uint64(p.Keys), Table: uint64(p.Table),
 		QOffset: uint64(p.QOffset), OOffset: uint64(p.OOffset), Workspace: uint64(g.workspace), Scale: p.Scale,
 	}, workspace))

@@ -1,6 +1,5 @@
-// Package nccl gathers data of several GPUs through NVIDIA's library for it, which is opened at run
-// time: binaries run without it, and without a GPU.
-// It is apart because it is cgo: what joins GPUs by it is Go alone.
+// Package nccl joins the GPUs that share a model through NVIDIA's library for it, which is opened at run time: binaries run without
+// it, and without a GPU. Of NCCL only copies are used, so that how it sums cannot change a bit.
 package nccl
 
 // #cgo LDFLAGS: -ldl

@@ -9,8 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/nccl"
-	"github.com/prefillonly/prefillonly/kernels/cuda/nccl/nccltest"
 )
 
 func TestOpenNamesWhatToInstall(t *testing.T) {
@@ -27,7 +27,7 @@ func TestOpenNamesWhatToInstall(t *testing.T) {
 
 func join(t *testing.T, ranks int) []*nccl.Comm {
 	t.Helper()
-	l, err := nccl.Open(nccltest.Build(t))
+	l, err := nccl.Open(cudatest.BuildNCCL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func join(t *testing.T, ranks int) []*nccl.Comm {
 }
 
 func TestLibrary(t *testing.T) {
-	l, err := nccl.Open(nccltest.Build(t))
+	l, err := nccl.Open(cudatest.BuildNCCL(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,8 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/networktest"
@@ -29,7 +28,7 @@ func withCudnn(library string, notes *[]string) kerneltest.Open {
 			t.Fatal(err)
 		}
 		source := cudnn.NewSource(cudnn.Options{Library: library})
-		device.Library = convolutions.New(convolutions.Options{
+		device.Library = cudnn.NewConvolutions(cudnn.ConvolutionOptions{
 			Source: source, Workspace: uint64(at), WorkspaceBytes: workspace, Wait: func() {}, Note: func(s string) { *notes = append(*notes, s) },
 		})
 		b := cuda.New(device)
@@ -47,7 +46,7 @@ func TestNetworksByCudnn(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	t.Setenv("FAKE_CUDNN_LOG", log)
 	var notes []string
-	networktest.Run(t, withCudnn(cudnntest.Build(t), &notes))
+	networktest.Run(t, withCudnn(cudatest.BuildCudnn(t), &notes))
 	for _, n := range notes {
 		if strings.Contains(n, "by our own kernels") {
 			t.Errorf("note %q", n)
@@ -89,7 +88,7 @@ func oneConv(t *testing.T, open kerneltest.Open) error {
 // TestCudnnFaults: where cuDNN is missing, lacks a function, or refuses or is wrong, our own kernels compute and one
 // note of each kind of convolution says so; a plan that fails while it runs is the pass's error.
 func TestCudnnFaults(t *testing.T) {
-	library := cudnntest.Build(t)
+	library := cudatest.BuildCudnn(t)
 	for name, c := range map[string]struct {
 		library, env, value string
 		notes               []string // words of one each

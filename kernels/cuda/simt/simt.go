@@ -15,8 +15,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/convolutions"
-	_ "github.com/prefillonly/prefillonly/kernels/cuda/src" // launch.cc includes its files
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // Device holds its "device memory" in mappings of its own.
@@ -33,7 +32,7 @@ type Device struct {
 	InPlace bool
 
 	// Library computes convolutions, if there is one, in the device's memory.
-	Library *convolutions.Library
+	Library *cudnn.Convolutions
 }
 
 var _ cuda.Device = (*Device)(nil)
@@ -214,7 +213,7 @@ func (d *Device) Paged(p cuda.Paged) {
 }
 
 // Convolutions is the library, or nil.
-func (d *Device) Convolutions() *convolutions.Library { return d.Library }
+func (d *Device) Convolutions() *cudnn.Convolutions { return d.Library }
 
 // Sync reports the first failure.
 func (d *Device) Sync() error {

@@ -1,4 +1,4 @@
-package cudnntest
+package cudatest
 
 import "fmt"
 

@@ -1,25 +1,23 @@
-package sdpa
+package cudnn
 
 import (
 	"fmt"
-
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // Attentions are what cuDNN computes on a device: nothing where it is not wanted, missing or too old.
 type Attentions struct {
-	library *cudnn.Library // or nil
-	options Options
-	shapes  map[Shape]*Attention
+	library *Library // or nil
+	options AttentionOptions
+	shapes  map[AttentionShape]*Attention
 }
 
 // OpenAttentions opens cuDNN as a backend's name asks: "cudnn" must have it, "flashinfer" does not
 // look for it, and "auto", or no name, notes why it is not used.
-func OpenAttentions(backend string, source *cudnn.Source, o Options) (*Attentions, error) {
+func OpenAttentions(backend string, source *Source, o AttentionOptions) (*Attentions, error) {
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
-	a := &Attentions{options: o, shapes: map[Shape]*Attention{}}
+	a := &Attentions{options: o, shapes: map[AttentionShape]*Attention{}}
 	if backend == "flashinfer" {
 		return a, nil
 	}
@@ -45,19 +43,19 @@ func (a *Attentions) Close() {
 	}
 }
 
-// typical is the bucket that a shape's kernel is chosen for: a chunk of a long prompt.
-var typical = Bucket{Batch: 1, Rows: 4096, Keys: 32768}
+// typicalBucket is the bucket that a shape's kernel is chosen for: a chunk of a long prompt.
+var typicalBucket = AttentionBucket{Batch: 1, Rows: 4096, Keys: 32768}
 
 // Covers says whether cuDNN computes attention of this shape. The first time it compiles a plan and
 // has trial use it, with Run; a refusal of either is noted, and the answer stays the same.
-func (a *Attentions) Covers(s Shape, trial func() error) bool {
+func (a *Attentions) Covers(s AttentionShape, trial func() error) bool {
 	if a.library == nil {
 		return false
 	}
 	if of, known := a.shapes[s]; known {
 		return of != nil
 	}
-	of, err := New(a.library, a.options, s, typical)
+	of, err := NewAttention(a.library, a.options, s, typicalBucket)
 	a.shapes[s] = of
 	if err == nil {
 		if err = trial(); err != nil {
@@ -74,7 +72,7 @@ func (a *Attentions) Covers(s Shape, trial func() error) bool {
 }
 
 // Run enqueues a call of a shape that is covered; c's workspace has so many bytes.
-func (a *Attentions) Run(s Shape, b Bucket, c Call, workspace int64) error {
+func (a *Attentions) Run(s AttentionShape, b AttentionBucket, c AttentionCall, workspace int64) error {
 	plan, err := a.shapes[s].Plan(b)
 	if err != nil {
 		return fmt.Errorf("%w; start again with attention-backend flashinfer", err)

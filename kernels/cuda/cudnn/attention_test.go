@@ -1,4 +1,4 @@
-package sdpa
+package cudnn
 
 import (
 	"bytes"
@@ -12,19 +12,18 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 )
 
 // openFake builds the fake library and opens it.
-func openFake(t *testing.T) *cudnn.Library {
+func openFake(t *testing.T) *Library {
 	t.Helper()
-	return opened(t, cudnntest.Build(t))
+	return opened(t, cudatest.BuildCudnn(t))
 }
 
-func opened(t *testing.T, library string) *cudnn.Library {
+func opened(t *testing.T, library string) *Library {
 	t.Helper()
-	l, err := cudnn.Open(cudnn.Options{Library: library})
+	l, err := Open(Options{Library: library})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +48,14 @@ type sequence struct{ at, rows, keys int }
 
 // problem is a call in host memory, which the fake computes on.
 type problem struct {
-	shape  Shape
-	bucket Bucket
+	shape  AttentionShape
+	bucket AttentionBucket
 	seqs   []sequence
 	q, kv  []uint16
 	table  []int32
 }
 
-func newProblem(s Shape, b Bucket, seqs []sequence) problem {
+func newProblem(s AttentionShape, b AttentionBucket, seqs []sequence) problem {
 	random := rand.New(rand.NewPCG(1, uint64(s.Window)))
 	last := seqs[len(seqs)-1]
 	p := problem{shape: s, bucket: b, seqs: seqs, q: normals(random, (last.at+last.rows)*s.QStride)}
@@ -96,7 +95,7 @@ func (p problem) run(t *testing.T, a *Attention, scale float32) []uint16 {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
 	at := func(p unsafe.Pointer) uint64 { pinned.Pin(p); return uint64(uintptr(p)) }
-	err = plan.Run(Call{
+	err = plan.Run(AttentionCall{
 		Q: at(unsafe.Pointer(&p.q[0])), K: at(unsafe.Pointer(&p.kv[0])), V: at(unsafe.Pointer(&p.kv[s.KVHeads*s.PageTokens*s.Dim])), O: at(unsafe.Pointer(&o[0])),
 		Rows: at(unsafe.Pointer(&rows[0])), Keys: at(unsafe.Pointer(&keys[0])), Table: at(unsafe.Pointer(&p.table[0])),
 		QOffset: at(unsafe.Pointer(&qOffset[0])), OOffset: at(unsafe.Pointer(&oOffset[0])), Workspace: at(unsafe.Pointer(&workspace[0])), Scale: scale,
@@ -137,16 +136,16 @@ func (p problem) want(seq, row, head, d int, scale float64) float64 {
 func TestAttention(t *testing.T) {
 	for _, version := range []string{"91900", "92100"} {
 		t.Setenv("FAKE_CUDNN_VERSION", version)
-		testAttention(t, Shape{QHeads: 4, KVHeads: 2, Dim: 16, QStride: 8 * 16, OStride: 4 * 16, PageTokens: 16})
-		testAttention(t, Shape{QHeads: 3, KVHeads: 3, Dim: 8, QStride: 9*8 + 8, OStride: 32, PageTokens: 32, Window: 5})
+		testAttention(t, AttentionShape{QHeads: 4, KVHeads: 2, Dim: 16, QStride: 8 * 16, OStride: 4 * 16, PageTokens: 16})
+		testAttention(t, AttentionShape{QHeads: 3, KVHeads: 3, Dim: 8, QStride: 9*8 + 8, OStride: 32, PageTokens: 32, Window: 5})
 	}
 }
 
-func testAttention(t *testing.T, s Shape) {
+func testAttention(t *testing.T, s AttentionShape) {
 	t.Helper()
-	p := newProblem(s, Bucket{Batch: 4, Rows: 16, Keys: 96}, []sequence{{0, 5, 5}, {5, 1, 70}, {6, 16, 96}})
+	p := newProblem(s, AttentionBucket{Batch: 4, Rows: 16, Keys: 96}, []sequence{{0, 5, 5}, {5, 1, 70}, {6, 16, 96}})
 	l := openFake(t)
-	a, err := New(l, Options{}, s, p.bucket)
+	a, err := NewAttention(l, AttentionOptions{}, s, p.bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,32 +163,32 @@ func testAttention(t *testing.T, s Shape) {
 	}
 }
 
-var anyShape = Shape{QHeads: 4, KVHeads: 2, Dim: 16, QStride: 8 * 16, OStride: 4 * 16, PageTokens: 16}
+var anyShape = AttentionShape{QHeads: 4, KVHeads: 2, Dim: 16, QStride: 8 * 16, OStride: 4 * 16, PageTokens: 16}
 
 // TestRefusals: an engine that splits sums, a bucket that cuDNN refuses, and one that gets another
 // kernel give errors that say so, and the plans that were made stay.
-func TestRefusals(t *testing.T) {
+func TestAttentionRefusals(t *testing.T) {
 	l := openFake(t)
 	t.Setenv("FAKE_CUDNN_STREAM_K", "1")
-	if _, err := New(l, Options{}, anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "bits") {
+	if _, err := NewAttention(l, AttentionOptions{}, anyShape, AttentionBucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "bits") {
 		t.Errorf("with stream-k: %v", err)
 	}
 	t.Setenv("FAKE_CUDNN_STREAM_K", "")
 	t.Setenv("FAKE_CUDNN_REFUSE", "64")
-	if _, err := New(l, Options{}, anyShape, Bucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "FAKE_NOT_SUPPORTED") || !strings.Contains(err.Error(), "the fake's reason") {
+	if _, err := NewAttention(l, AttentionOptions{}, anyShape, AttentionBucket{1, 64, 128}); err == nil || !strings.Contains(err.Error(), "FAKE_NOT_SUPPORTED") || !strings.Contains(err.Error(), "the fake's reason") {
 		t.Errorf("refused: %v", err)
 	}
 	t.Setenv("FAKE_CUDNN_REFUSE", "")
-	a, err := New(l, Options{}, anyShape, Bucket{1, 64, 128})
+	a, err := NewAttention(l, AttentionOptions{}, anyShape, AttentionBucket{1, 64, 128})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
 	t.Setenv("FAKE_CUDNN_CODE", "32")
-	if _, err := a.Plan(Bucket{1, 32, 128}); err == nil || !strings.Contains(err.Error(), "another kernel") {
+	if _, err := a.Plan(AttentionBucket{1, 32, 128}); err == nil || !strings.Contains(err.Error(), "another kernel") {
 		t.Errorf("with other code: %v", err)
 	}
-	if _, err := a.Plan(Bucket{1, 16, 128}); err != nil {
+	if _, err := a.Plan(AttentionBucket{1, 16, 128}); err != nil {
 		t.Errorf("after a refusal: %v", err)
 	}
 	if k := a.Kernel(); k != "fake_kernel (engine 9 40=3 38=0)" {
@@ -199,16 +198,16 @@ func TestRefusals(t *testing.T) {
 
 // TestStore: plans are compiled once for a device and version, restored afterwards, and compiled
 // again where a file is truncated, changed, or another's.
-func TestStore(t *testing.T) {
+func TestStoreOfPlans(t *testing.T) {
 	dir, log := filepath.Join(t.TempDir(), "plans"), filepath.Join(t.TempDir(), "log")
 	t.Setenv("FAKE_CUDNN_LOG", log)
-	library, o := cudnntest.Build(t), Options{Dir: dir, Device: "GPU A"}
-	b := Bucket{1, 64, 128}
+	library, o := cudatest.BuildCudnn(t), AttentionOptions{Dir: dir, Device: "GPU A"}
+	b := AttentionBucket{1, 64, 128}
 	// made says whether opening anew compiles or restores the plan.
-	made := func(o Options) string {
+	made := func(o AttentionOptions) string {
 		t.Helper()
 		_ = os.Remove(log)
-		a, err := New(opened(t, library), o, anyShape, b)
+		a, err := NewAttention(opened(t, library), o, anyShape, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +233,7 @@ func TestStore(t *testing.T) {
 		"empty": nil, "truncated": whole[:len(whole)-1], "no plan": whole[:len(whole)-300], "a bit changed": flipped(whole, len(whole)-20),
 		"foreign": bytes.Replace(whole, []byte("GPU A"), []byte("GPU B"), 1),
 		// Whole, but nothing that cuDNN takes.
-		"not a plan": cudnn.EncodePlan([]byte(`{"program":1,2,3}`), fmt.Sprintf("cuDNN 9.28.0 on GPU A: %+v %+v engine 9 40=3 38=0", anyShape, b)),
+		"not a plan": EncodePlan([]byte(`{"program":1,2,3}`), fmt.Sprintf("cuDNN 9.28.0 on GPU A: %+v %+v engine 9 40=3 38=0", anyShape, b)),
 	} {
 		if err := os.WriteFile(files[0], content, 0o600); err != nil {
 			t.Fatal(err)

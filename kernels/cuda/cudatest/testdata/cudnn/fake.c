@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cudnn.h"
+#include "../../../cudnn/cudnn.h"
 
 enum {
     BAD = 2000, BAD_NULL = 2002, BAD_ALIGNMENT = 2003, BAD_NOT_FINALIZED = 2004, BAD_COUNT = 2005, BAD_SHAPE = 2008, BAD_DUPLICATE = 2009,

@@ -1,4 +1,4 @@
-package sdpa
+package cudnn
 
 import (
 	"errors"
@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 )
 
 // TestBackends: who asks for cuDNN gets it or an error, auto goes on without it and says why, and
 // flashinfer does not look.
-func TestBackends(t *testing.T) {
-	good := cudnntest.Build(t)
+func TestAttentionBackends(t *testing.T) {
+	good := cudatest.BuildCudnn(t)
 	old := func(t *testing.T) { t.Setenv("FAKE_CUDNN_VERSION", "90100") }
 	refusing := func(t *testing.T) { t.Setenv("FAKE_CUDNN_REFUSE", "4096") }
 	for name, c := range map[string]struct {
@@ -41,7 +40,7 @@ func TestBackends(t *testing.T) {
 				c.set(t)
 			}
 			var notes []string
-			a, err := OpenAttentions(c.backend, cudnn.NewSource(cudnn.Options{Library: c.library}), Options{Note: func(s string) { notes = append(notes, s) }})
+			a, err := OpenAttentions(c.backend, NewSource(Options{Library: c.library}), AttentionOptions{Note: func(s string) { notes = append(notes, s) }})
 			if err != nil || c.err != "" {
 				if err == nil || c.err == "" || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("error %v, want one with %q", err, c.err)
@@ -63,7 +62,7 @@ func TestBackends(t *testing.T) {
 
 // TestRunFailures: what goes wrong after a shape was covered names the way out.
 func TestRunFailures(t *testing.T) {
-	a, err := OpenAttentions("cudnn", cudnn.NewSource(cudnn.Options{Library: cudnntest.Build(t)}), Options{})
+	a, err := OpenAttentions("cudnn", NewSource(Options{Library: cudatest.BuildCudnn(t)}), AttentionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +70,14 @@ func TestRunFailures(t *testing.T) {
 	if !a.Covers(anyShape, func() error { return nil }) {
 		t.Fatal("not covered")
 	}
-	if err := a.Run(anyShape, Bucket{1, 64, 128}, Call{}, 16); err == nil || !strings.Contains(err.Error(), "512") || !strings.Contains(err.Error(), "flashinfer") {
+	if err := a.Run(anyShape, AttentionBucket{1, 64, 128}, AttentionCall{}, 16); err == nil || !strings.Contains(err.Error(), "512") || !strings.Contains(err.Error(), "flashinfer") {
 		t.Errorf("with a small workspace: %v", err)
 	}
 	t.Setenv("FAKE_CUDNN_REFUSE", "32")
-	if err := a.Run(anyShape, Bucket{1, 32, 128}, Call{}, 512); err == nil || !strings.Contains(err.Error(), "flashinfer") {
+	if err := a.Run(anyShape, AttentionBucket{1, 32, 128}, AttentionCall{}, 512); err == nil || !strings.Contains(err.Error(), "flashinfer") {
 		t.Errorf("a refused bucket: %v", err)
 	}
-	if err := a.Run(anyShape, Bucket{1, 64, 128}, Call{}, 512); err == nil || !strings.Contains(err.Error(), "cudnnBackendExecute") {
+	if err := a.Run(anyShape, AttentionBucket{1, 64, 128}, AttentionCall{}, 512); err == nil || !strings.Contains(err.Error(), "cudnnBackendExecute") {
 		t.Errorf("a call without addresses: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package cudnntest builds a libcudnn.so.9 that computes on the host, for tests of what describes graphs to cuDNN.
-package cudnntest
+// Package cudatest builds libraries that stand in for NVIDIA's and compute on the host, for tests of what opens them.
+package cudatest
 
 import (
 	"os/exec"
@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Build compiles the library, with a cuBLASLt beside it, and returns its path. How it is made to misbehave is said in
-// testdata/fake.c.
-func Build(t testing.TB) string {
+// BuildCudnn compiles a libcudnn.so.9, with a cuBLASLt beside it, and returns its path. How it is made to misbehave is said in
+// testdata/cudnn/fake.c.
+func BuildCudnn(t testing.TB) string {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	dir := t.TempDir()
 	library, cublas := filepath.Join(dir, "libcudnn.so.9"), filepath.Join(dir, "libcublasLt.so.13")
 	for _, args := range [][]string{
 		{"-o", cublas, "-Wl,-soname,libcublasLt.so.13", "-x", "c", "/dev/null"},
-		{"-o", library, "-Wl,--no-as-needed", "-Wl,-rpath," + dir, filepath.Join(filepath.Dir(file), "testdata", "fake.c"), cublas, "-lm"},
+		{"-o", library, "-Wl,--no-as-needed", "-Wl,-rpath," + dir, filepath.Join(filepath.Dir(file), "testdata", "cudnn", "fake.c"), cublas, "-lm"},
 	} {
 		out, err := exec.Command("gcc", append([]string{"-O2", "-Wall", "-Werror", "-shared", "-fPIC"}, args...)...).CombinedOutput()
 		if err != nil {

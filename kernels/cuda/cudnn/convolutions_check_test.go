@@ -1,22 +1,21 @@
 //go:build cudnn
 
-package convolutions
+package cudnn
 
 import (
 	"testing"
 
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn/cudnntest"
+	"github.com/prefillonly/prefillonly/kernels/cuda/cudatest"
 )
 
 // kindOf is a square convolution.
-func kindOf(in, out, groups, kernel, stride, dilation int) Kind {
-	return Kind{In: in, Out: out, Groups: groups, Kernel: [2]int{kernel, kernel}, Strides: [2]int{stride, stride}, Dilations: [2]int{dilation, dilation}}
+func kindOf(in, out, groups, kernel, stride, dilation int) ConvolutionKind {
+	return ConvolutionKind{In: in, Out: out, Groups: groups, Kernel: [2]int{kernel, kernel}, Strides: [2]int{stride, stride}, Dilations: [2]int{dilation, dilation}}
 }
 
-// kinds are those of detectors and of a segmenter with dilated convolutions; whether cuDNN is to cover them forward.
-var kinds = []struct {
-	Kind
+// checkedKinds are those of detectors and of a segmenter with dilated convolutions; whether cuDNN is to cover them forward.
+var checkedKinds = []struct {
+	ConvolutionKind
 	covered bool
 }{
 	{kindOf(3, 16, 1, 3, 2, 1), true},
@@ -32,22 +31,22 @@ var kinds = []struct {
 // TestCudnnConvolutions has the real cuDNN choose engines and compile plans, for GPUs that are not there, of single
 // images, of several, of other sizes and of paddings as parts of images have them. `make check-cudnn` runs it.
 func TestCudnnConvolutions(t *testing.T) {
-	for _, d := range cudnntest.Devices {
-		source := cudnn.NewSource(cudnn.Options{Properties: d.Properties()})
-		l := New(Options{Source: source, WorkspaceBytes: 32 << 20, Wait: func() {}, Note: func(s string) { t.Log(d.Name + ": " + s) }})
-		for _, k := range kinds {
-			check(t, l, k.Kind, k.covered)
-			back := k.Kind
+	for _, d := range cudatest.Devices {
+		source := NewSource(Options{Properties: d.Properties()})
+		l := NewConvolutions(ConvolutionOptions{Source: source, WorkspaceBytes: 32 << 20, Wait: func() {}, Note: func(s string) { t.Log(d.Name + ": " + s) }})
+		for _, k := range checkedKinds {
+			checkKind(t, l, k.ConvolutionKind, k.covered)
+			back := k.ConvolutionKind
 			back.Backward = true
 			if k.covered { // else it depends on the device
-				check(t, l, back, true)
+				checkKind(t, l, back, true)
 			}
 			if k.Fuses() && k.covered {
-				fused := k.Kind
+				fused := k.ConvolutionKind
 				fused.Bias = true
-				check(t, l, fused, true)
+				checkKind(t, l, fused, true)
 				fused.ReLU = true
-				check(t, l, fused, true)
+				checkKind(t, l, fused, true)
 			}
 		}
 		l.Close()
@@ -55,7 +54,7 @@ func TestCudnnConvolutions(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, l *Library, k Kind, covered bool) {
+func checkKind(t *testing.T, l *Convolutions, k ConvolutionKind, covered bool) {
 	t.Helper()
 	if got := l.Covers(k, func() error { return nil }); got != covered {
 		t.Errorf("%v: covered %v, want %v", k, got, covered)
@@ -66,7 +65,7 @@ func check(t *testing.T, l *Library, k Kind, covered bool) {
 	t.Logf("%v: %v", k, l.engines[k])
 	for _, images := range []int{1, 4} {
 		for rows := 4; rows < 20; rows += 5 {
-			g := typical(k)
+			g := typicalGeometry(k)
 			g.Images, g.Output.Size[0] = images, rows
 			reach := k.Dilations[0] * (k.Kernel[0] - 1)
 			g.Pre[0], g.Post[0] = reach/2, reach/2

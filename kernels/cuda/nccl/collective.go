@@ -1,6 +1,4 @@
-// Package collective joins the GPUs that share a model: it gathers their partial sums through NCCL.
-// It is apart because the backend in kernels/cuda builds without cgo, and nccl knows no backend.
-package collective
+package nccl
 
 import (
 	"errors"
@@ -10,18 +8,17 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/nccl"
 )
 
 // Group is GPUs that NCCL joins: a tensorparallel.Collective. NCCL only copies, so how it does so cannot change a sum.
 type Group struct {
-	library  *nccl.Library
+	library  *Library
 	devices  []int
 	ranks    []*cuda.Backend
 	gathered []kernels.Buffer // of each rank, owned by its thread
 
 	mu       sync.Mutex
-	comms    []*nccl.Comm   // guarded by mu; nil once aborted
+	comms    []*Comm        // guarded by mu; nil once aborted
 	err      error          // guarded by mu: of Abort
 	aborting sync.WaitGroup // aborts that NCCL has not ended
 }
@@ -29,7 +26,7 @@ type Group struct {
 // Join makes a group of ranks, whose GPUs have these numbers. library is the path of libnccl, or empty to find it by its
 // usual names.
 func Join(ranks []*cuda.Backend, devices []int, library string) (*Group, error) {
-	l, err := nccl.Open(library)
+	l, err := Open(library)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +67,7 @@ func (g *Group) Gather(rank int, partial kernels.Mat) ([]kernels.Mat, error) {
 	return all, nil
 }
 
-func (g *Group) rankComm(rank int) (*nccl.Comm, error) {
+func (g *Group) rankComm(rank int) (*Comm, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {

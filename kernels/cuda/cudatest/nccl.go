@@ -1,5 +1,4 @@
-// Package nccltest builds a libnccl.so.2 that works on host memory, for tests of what opens it.
-package nccltest
+package cudatest
 
 import (
 	_ "embed"
@@ -9,15 +8,15 @@ import (
 	"testing"
 )
 
-//go:embed testdata/fake.c
-var source []byte
+//go:embed testdata/nccl/fake.c
+var ncclSource []byte
 
-// Build compiles the library and returns its path. What FAKE_NCCL does is said in testdata/fake.c.
-func Build(t testing.TB) string {
+// BuildNCCL compiles a libnccl.so.2 that works on host memory, and returns its path. What FAKE_NCCL does is said in testdata/nccl/fake.c.
+func BuildNCCL(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, library := filepath.Join(dir, "fake.c"), filepath.Join(dir, "libnccl.so.2")
-	if err := os.WriteFile(file, source, 0o644); err != nil {
+	if err := os.WriteFile(file, ncclSource, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", library, file, "-lpthread").CombinedOutput(); err != nil {

@@ -1,11 +1,9 @@
-package sdpa
+package cudnn
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
 // Attention holds the plans of one shape.
@@ -19,19 +17,19 @@ import (
 // a tile a query is a row of the matrix products, whose sums run over the columns alone. A tile that
 // a query may not see changes neither its maximum nor its sum.
 type Attention struct {
-	library *cudnn.Library
-	options Options
-	shape   Shape
-	engine  cudnn.Engine
+	library *Library
+	options AttentionOptions
+	shape   AttentionShape
+	engine  Engine
 	code    [sha256.Size]byte // of the first plan
 	kernel  string            // its name
-	plans   map[Bucket]*Plan
+	plans   map[AttentionBucket]*AttentionPlan
 }
 
-// New chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it for that bucket. The
+// NewAttention chooses the kernel of a shape, as cuDNN's heuristic does for the bucket, and compiles it for that bucket. The
 // error says why cuDNN refuses.
-func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
-	e, err := chooseEngine(l, s, b)
+func NewAttention(l *Library, o AttentionOptions, s AttentionShape, b AttentionBucket) (*Attention, error) {
+	e, err := chooseAttentionEngine(l, s, b)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
-	a := &Attention{library: l, options: o, shape: s, engine: e, plans: map[Bucket]*Plan{}}
+	a := &Attention{library: l, options: o, shape: s, engine: e, plans: map[AttentionBucket]*AttentionPlan{}}
 	if _, err := a.Plan(b); err != nil {
 		return nil, err
 	}
@@ -49,12 +47,12 @@ func New(l *cudnn.Library, o Options, s Shape, b Bucket) (*Attention, error) {
 }
 
 // chooseEngine is the engine that cuDNN's heuristic puts first.
-func chooseEngine(l *cudnn.Library, s Shape, b Bucket) (cudnn.Engine, error) {
+func chooseAttentionEngine(l *Library, s AttentionShape, b AttentionBucket) (Engine, error) {
 	g, operations := describeAttention(l, s, b)
 	defer g.Free()
-	engines, err := g.Engines(operations, cudnn.HeuristicA, 1)
+	engines, err := g.Engines(operations, HeuristicA, 1)
 	if err != nil {
-		return cudnn.Engine{}, err
+		return Engine{}, err
 	}
 	return engines[0], nil
 }
@@ -70,7 +68,7 @@ func (a *Attention) Close() {
 }
 
 // Plan is the plan of a bucket: the one that is held, the one on disk, or one compiled now.
-func (a *Attention) Plan(b Bucket) (*Plan, error) {
+func (a *Attention) Plan(b AttentionBucket) (*AttentionPlan, error) {
 	if p, ok := a.plans[b]; ok {
 		return p, nil
 	}
@@ -90,11 +88,11 @@ func (a *Attention) Plan(b Bucket) (*Plan, error) {
 }
 
 // load takes the plan from disk, or compiles and stores it.
-func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
+func (a *Attention) load(b AttentionBucket) (*AttentionPlan, []byte, error) {
 	key := fmt.Sprintf("cuDNN %s on %s: %+v %+v %v", a.library.Version(), a.options.Device, a.shape, b, a.engine)
-	if text, ok := cudnn.ReadPlan(a.options.Dir, key); ok {
+	if text, ok := ReadPlan(a.options.Dir, key); ok {
 		if p, err := a.library.Restore(text); err == nil {
-			return &Plan{p, a.shape.Window}, text, nil
+			return &AttentionPlan{p, a.shape.Window}, text, nil
 		}
 	}
 	g, operations := describeAttention(a.library, a.shape, b)
@@ -104,12 +102,12 @@ func (a *Attention) load(b Bucket) (*Plan, []byte, error) {
 	}
 	text, err := p.Text()
 	if err == nil {
-		err = cudnn.WritePlan(a.options.Dir, key, text)
+		err = WritePlan(a.options.Dir, key, text)
 	}
 	if err != nil {
 		a.options.Note(fmt.Sprintf("a plan of cuDNN is not kept for the next run: %v", err))
 	}
-	return &Plan{p, a.shape.Window}, text, nil
+	return &AttentionPlan{p, a.shape.Window}, text, nil
 }
 
 // jsonStringField is a string of a plan's text, which is JSON: the first of this name, with neither quotes nor

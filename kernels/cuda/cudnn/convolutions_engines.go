@@ -1,14 +1,12 @@
-package convolutions
+package cudnn
 
 import (
 	"fmt"
-
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 )
 
-// Options are the settings of New.
-type Options struct {
-	Source *cudnn.Source // opened with the first filter
+// ConvolutionOptions are the settings of NewConvolutions.
+type ConvolutionOptions struct {
+	Source *Source // opened with the first filter
 	// Workspace is device memory that runs may use, of WorkspaceBytes: a plan that needs more is not used.
 	Workspace      uint64
 	WorkspaceBytes int64
@@ -16,32 +14,32 @@ type Options struct {
 	Note           func(string) // is told what the log should say
 }
 
-// Library computes convolutions of the kinds for which cuDNN has an engine that fits.
-type Library struct {
-	options Options
-	library *cudnn.Library // nil before Open, or where there is none
-	asked   bool           // whether there is one
-	engines map[Kind]*cudnn.Engine
-	plans   map[key]*Plan
+// Convolutions computes convolutions of the kinds for which cuDNN has an engine that fits.
+type Convolutions struct {
+	options ConvolutionOptions
+	library *Library // nil before Open, or where there is none
+	asked   bool     // whether there is one
+	engines map[ConvolutionKind]*Engine
+	plans   map[convolutionKey]*ConvolutionPlan
 }
 
-type key struct {
-	Kind
-	Geometry
+type convolutionKey struct {
+	ConvolutionKind
+	ConvolutionGeometry
 }
 
-// New is a library that is opened when it is first needed.
-func New(o Options) *Library {
+// NewConvolutions is a library that is opened when it is first needed.
+func NewConvolutions(o ConvolutionOptions) *Convolutions {
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
-	return &Library{options: o, engines: map[Kind]*cudnn.Engine{}, plans: map[key]*Plan{}}
+	return &Convolutions{options: o, engines: map[ConvolutionKind]*Engine{}, plans: map[convolutionKey]*ConvolutionPlan{}}
 }
 
 // Close frees the plans, before the source is closed.
-func (l *Library) Close() { l.freePlans() }
+func (l *Convolutions) Close() { l.freePlans() }
 
-func (l *Library) freePlans() {
+func (l *Convolutions) freePlans() {
 	for _, p := range l.plans {
 		p.plan.Free()
 	}
@@ -49,7 +47,7 @@ func (l *Library) freePlans() {
 }
 
 // Open says whether there is a cuDNN to ask. The first time it opens it, and notes what computes convolutions.
-func (l *Library) Open() bool {
+func (l *Convolutions) Open() bool {
 	if l.asked {
 		return l.library != nil
 	}
@@ -66,7 +64,7 @@ func (l *Library) Open() bool {
 
 // Covers says whether cuDNN computes convolutions of this kind. The first time it chooses an engine and has trial
 // use it, with Plan; a refusal of either is noted, and the kind stays with our own kernels.
-func (l *Library) Covers(k Kind, trial func() error) bool {
+func (l *Convolutions) Covers(k ConvolutionKind, trial func() error) bool {
 	if e, known := l.engines[k]; known {
 		return e != nil
 	}
@@ -84,7 +82,7 @@ func (l *Library) Covers(k Kind, trial func() error) bool {
 }
 
 // refuseKind leaves a kind to our own kernels from now on, and notes it.
-func (l *Library) refuseKind(k Kind, err error) {
+func (l *Convolutions) refuseKind(k ConvolutionKind, err error) {
 	l.options.Note(fmt.Sprintf("convolutions %v by our own kernels, not by cuDNN %s: %v", k, l.library.Version(), err))
 	l.engines[k] = nil
 }
@@ -94,9 +92,9 @@ const mostEngines = 32
 
 // choose is the first engine that fits, by cuDNN's order: of the recommended heuristic, or else of the fallback.
 // A typical image decides, so that the choice does not depend on which image comes first.
-func (l *Library) choose(k Kind) (*cudnn.Engine, error) {
+func (l *Convolutions) choose(k ConvolutionKind) (*Engine, error) {
 	err := fmt.Errorf("it has no engine that computes float32 without tensor cores, each sum in one order")
-	for _, mode := range []cudnn.HeuristicMode{cudnn.HeuristicA, cudnn.HeuristicFallback} {
+	for _, mode := range []HeuristicMode{HeuristicA, HeuristicFallback} {
 		engines, failed := l.listEngines(k, mode)
 		if failed != nil {
 			err = failed
@@ -105,7 +103,7 @@ func (l *Library) choose(k Kind) (*cudnn.Engine, error) {
 			if !fitsFloat32(e) {
 				continue
 			}
-			if _, failed := l.build(k, typical(k), e); failed == nil {
+			if _, failed := l.build(k, typicalGeometry(k), e); failed == nil {
 				return &e, nil
 			} else {
 				err = failed
@@ -115,25 +113,25 @@ func (l *Library) choose(k Kind) (*cudnn.Engine, error) {
 	return nil, err
 }
 
-func (l *Library) listEngines(k Kind, mode cudnn.HeuristicMode) ([]cudnn.Engine, error) {
-	g, operations := describeGraph(l.library, k, typical(k))
+func (l *Convolutions) listEngines(k ConvolutionKind, mode HeuristicMode) ([]Engine, error) {
+	g, operations := describeConvolution(l.library, k, typicalGeometry(k))
 	defer g.Free()
 	return g.Engines(operations, mode, mostEngines)
 }
 
-// Plan is a kernel for one geometry.
-type Plan struct {
-	plan *cudnn.Plan
-	l    *Library
-	kind Kind
+// ConvolutionPlan is a kernel for one geometry.
+type ConvolutionPlan struct {
+	plan *Plan
+	l    *Convolutions
+	kind ConvolutionKind
 }
 
 // mostPlans are kept before all of them are thrown away; those of a network are one for each of its convolutions.
 const mostPlans = 4096
 
 // Plan is the plan of a kind that is covered: the one that is held, or one that is made now.
-func (l *Library) Plan(k Kind, g Geometry) (*Plan, error) {
-	if p, ok := l.plans[key{k, g}]; ok {
+func (l *Convolutions) Plan(k ConvolutionKind, g ConvolutionGeometry) (*ConvolutionPlan, error) {
+	if p, ok := l.plans[convolutionKey{k, g}]; ok {
 		return p, nil
 	}
 	p, err := l.build(k, g, *l.engines[k])
@@ -145,7 +143,7 @@ func (l *Library) Plan(k Kind, g Geometry) (*Plan, error) {
 
 // Prepared is Plan for a call. Where that fails the kind is left to our own kernels from now on, so that not some of
 // an image's rows are computed by one and others by another.
-func (l *Library) Prepared(k Kind, g Geometry) (*Plan, bool) {
+func (l *Convolutions) Prepared(k ConvolutionKind, g ConvolutionGeometry) (*ConvolutionPlan, bool) {
 	p, err := l.Plan(k, g)
 	if err != nil {
 		l.refuseKind(k, err)
@@ -154,12 +152,12 @@ func (l *Library) Prepared(k Kind, g Geometry) (*Plan, bool) {
 }
 
 // build compiles a plan and keeps it.
-func (l *Library) build(k Kind, g Geometry, e cudnn.Engine) (*Plan, error) {
+func (l *Convolutions) build(k ConvolutionKind, g ConvolutionGeometry, e Engine) (*ConvolutionPlan, error) {
 	if len(l.plans) >= mostPlans {
 		l.options.Wait()
 		l.freePlans()
 	}
-	graph, operations := describeGraph(l.library, k, g)
+	graph, operations := describeConvolution(l.library, k, g)
 	plan, err := graph.Build(operations, e)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", e, err)
@@ -168,14 +166,14 @@ func (l *Library) build(k Kind, g Geometry, e cudnn.Engine) (*Plan, error) {
 		plan.Free()
 		return nil, fmt.Errorf("%v wants a workspace of %d bytes, and %d are set aside", e, need, l.options.WorkspaceBytes)
 	}
-	p := &Plan{plan, l, k}
-	l.plans[key{k, g}] = p
+	p := &ConvolutionPlan{plan, l, k}
+	l.plans[convolutionKey{k, g}] = p
 	return p, nil
 }
 
 // Run enqueues a convolution. The addresses are in device memory: filter is [out][kernel][in of the group], bias, of
 // a Kind that has one, a multiple of 16.
-func (p *Plan) Run(input, filter, output, bias uint64) error {
+func (p *ConvolutionPlan) Run(input, filter, output, bias uint64) error {
 	uids, addresses := []int64{uidInput, uidFilter, uidOutput, uidBias}, []uint64{input, filter, output, bias}
 	n := len(uids)
 	if !p.kind.Bias {
