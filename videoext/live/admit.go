@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -106,17 +107,13 @@ func (s *Server) admitAtCost(spec *Spec, d demand, cost time.Duration, devices i
 // admitFound admits what a stream was found to bring, and keeps it for the next process. What takes no more of the devices than has been
 // admitted of the stream keeps that part, whatever frames take by now: a camera that comes back is not refused since devices are busy.
 func (s *Server) admitFound(ctx context.Context, st *stream, d demand) error {
-	n, err := st.currentNetwork()
+	n, err := st.inference.currentNetwork()
 	if err != nil {
 		return err
 	}
-	st.mu.Lock()
-	was := st.demand
-	st.mu.Unlock()
+	was := st.part.current()
 	keep := func() error {
-		st.mu.Lock()
-		st.demand = d
-		st.mu.Unlock()
+		st.part.setDemand(d)
 		if was == d {
 			return nil
 		}
@@ -151,22 +148,48 @@ var ended = func() context.Context {
 	return ctx
 }()
 
+// part is what a stream has of the devices. Its methods are safe for concurrent use.
+type part struct {
+	mu     sync.Mutex
+	demand demand  // guarded by mu
+	takes  float64 // guarded by mu; devices, when that was last known
+}
+
+// current is what the stream brings.
+func (p *part) current() demand {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.demand
+}
+
+// rate is that of the frames that are to be expected; 0: it is not known.
+func (p *part) rate() float64 { return p.current().Rate }
+
+func (p *part) setDemand(d demand) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.demand = d
+}
+
+// setTakes notes how many devices the stream takes, where that is known, and says how many it was last known to.
+func (p *part) setTakes(takes float64, known bool) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known {
+		p.takes = takes
+	}
+	return p.takes
+}
+
 // load is how many devices a stream takes, as far as is known; one that takes no more frames takes none.
 func (s *stream) load() float64 {
-	n, err := s.currentNetwork()
-	s.mu.Lock()
-	d, state := s.demand, s.state
-	s.mu.Unlock()
-	if err != nil || state == stateEnded || state == stateFailed {
+	n, err := s.inference.currentNetwork()
+	if err != nil || s.condition.isOver() {
 		return 0
 	}
-	cost, _, err := s.maker.Cost(ended, n, max(d.Width, 1), max(d.Height, 1))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.takes = d.load(cost, &s.spec)
-	}
-	return s.takes
+	d := s.part.current()
+	cost, _, err := s.inference.maker.Cost(ended, n, max(d.Width, 1), max(d.Height, 1))
+	return s.part.setTakes(d.load(cost, &s.spec), err == nil)
 }
 
 // declared is a stream as it is kept.

@@ -1,159 +1,168 @@
 package live
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/videoext/media"
+	"github.com/prefillonly/prefillonly/videoext/jobs"
+	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/session"
 	"github.com/prefillonly/prefillonly/videoext/streams"
 )
 
-// sessionMessage is an action as the camera is told it.
-func (s *stream) sessionMessage(action streams.Action) session.Message {
-	switch a := action.(type) {
-	case streams.Welcome:
-		return &session.Welcome{Method: s.spec.Method, Next: a.Next}
-	case streams.Tell:
-		return &session.Answered{Answer: a.Answer}
-	case streams.Done:
-		return &session.Done{Segment: a.Segment}
-	}
-	return &session.Refused{Reason: fmt.Sprintf("the server has no word for %T", action)}
+// cameraIntake brings what a camera sends in its sessions, of which the last one has the stream.
+type cameraIntake struct {
+	*stream
+	admit  func(ctx context.Context, d demand) error // says what a camera brings; an error refuses it
+	memory *memoryBudget                             // what it sends takes of it
+	coming chan mail
+
+	history segmentHistory
+
+	mu        sync.Mutex
+	beginning []*connection // guarded by mu; sessions that have not begun, the oldest first
+
+	// owned by the actor
+	session *connection // nil: there is none
+	parked  *heard      // a segment that waits until it may be taken; nothing behind it is
 }
 
-// serveCamera is a camera's session, until either side ends it.
-func (s *stream) serveCamera(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.EnableFullDuplex() // HTTP/2 is so anyway
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.WriteHeader(http.StatusOK)
-	c := newConnection()
-	s.begin(c)
-	defer s.settle(c)
-	var group sync.WaitGroup
-	from := newPatientReader(r.Body, control)
-	group.Go(func() { c.End(s.listenToCamera(r.Context(), c, from)) }) // ended below
-	_ = control.Flush()
-	err := c.Write(w, control)
-	if err != nil {
-		c.End(err.Error())
-	}
-	s.log.Info("a camera's session has ended", zap.String("why", c.Why()))
-	select {
-	case s.gone <- c:
-	case <-s.stopped:
-	}
-	from.End()
-	group.Wait()
+func newCameraIntake(st *stream, memory *memoryBudget, admit func(ctx context.Context, d demand) error) *cameraIntake {
+	return &cameraIntake{stream: st, admit: admit, memory: memory, coming: make(chan mail)}
 }
 
-// maxBeginning is how many sessions of a camera may begin at a time. One takes as long as its first message.
-const maxBeginning = 16
-
-// begin counts a session that begins. Where there are too many the oldest is ended: a camera says at once who it is.
-func (s *stream) begin(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.beginning = append(s.beginning, c); len(s.beginning) > maxBeginning {
-		s.beginning[0].End(fmt.Sprintf("%d other sessions of this camera have come meanwhile", maxBeginning))
-		s.beginning = slices.Delete(s.beginning, 0, 1)
-	}
+// heard is what a camera has said in a session.
+type heard struct {
+	session *connection
+	event   streams.Event
+	footage *footage // of a streams.Came
 }
 
-// settle is of a session that has begun, or ended.
-func (s *stream) settle(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.beginning = slices.DeleteFunc(s.beginning, func(other *connection) bool { return other == c })
-}
-
-// listenToCamera takes in what the camera says, and returns why it does no more.
-func (s *stream) listenToCamera(ctx context.Context, c *connection, body *patientReader) string {
-	from := session.NewReader(bufio.NewReader(body)) // what is large passes it by
-	hello, err := readGreeting(from)
-	if err != nil {
-		return err.Error()
-	}
-	if err := s.admit(ctx, demand{Rate: hello.Rate, Width: hello.Width, Height: hello.Height}); err != nil {
-		s.recordRefusal(err)
-		return err.Error()
-	}
-	body.Greeted()
-	s.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
-	for event, f := streams.Event(streams.Begun{}), (*footage)(nil); ; {
-		if !s.offerIncoming(ctx, c, incoming{event, f, c}) {
-			f.releaseFrames()
-			return "the session was ended"
-		}
-		s.settle(c)
-		m, held, err := readMessage(from, s.memory, s.by.Owner, c.Over())
-		var spoilt *session.SpoiltError
-		switch {
-		case errors.Is(err, io.EOF):
-			return "the camera has hung up"
-		case errors.As(err, &spoilt):
-			s.log.Warn("what a camera sent cannot be used", zap.Error(err))
-			event, f = streams.Missed{Segment: spoilt.Segment, Stream: spoilt.Stream, Of: spoilt.Of, Why: spoilt.Err.Error()}, nil
-		case err != nil:
-			return err.Error()
-		default:
-			if event, f, err = s.eventOf(m, held); err != nil {
-				return err.Error()
-			}
-		}
-	}
-}
-
-// recordRefusal says of a stream without a session that a camera was refused.
-func (s *stream) recordRefusal(why error) {
-	s.log.Warn("a camera is refused", zap.Error(why))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == stateWaiting {
-		s.reason = "its camera is refused: " + why.Error()
-	}
-}
-
-// offerIncoming waits until a message is taken, or the session is over.
-func (s *stream) offerIncoming(ctx context.Context, c *connection, m incoming) bool {
-	select {
-	case s.inbox <- m:
-		return true
-	case <-c.Over():
-	case <-ctx.Done():
-	case <-s.stopped:
+// opens says that a message begins a segment of which nothing has come.
+func (m *heard) opens(next method.Segment) bool {
+	switch e := m.event.(type) {
+	case streams.Came:
+		return e.Stream == method.A && e.Segment >= next
+	case streams.Missed:
+		return e.Stream == method.A && e.Segment >= next
 	}
 	return false
 }
 
-// eventOf is what a camera's message means.
-func (s *stream) eventOf(m session.Message, held *memoryHold) (streams.Event, *footage, error) {
-	switch m := m.(type) {
-	case *session.Sent:
-		times := make([]time.Duration, len(m.Frames))
-		for _, u := range m.Data.Units {
-			times[u.Order] = u.Time
+func (i *cameraIntake) newServer() method.Server { return i.spec.newServer() }
+
+// inbox implements intake: nothing is read behind a segment that is one too many now, and what those under way wait for is before it.
+func (i *cameraIntake) inbox(ctx context.Context, a *actor) <-chan mail {
+	if m := i.parked; m != nil {
+		if a.core.Full() {
+			return nil
 		}
-		s.figure.Sent(m.Stream, m.Container)
-		s.recordEncoding(m)
-		f := &footage{numbers: m.Frames, held: held, load: func(ctx context.Context) ([]*media.Frame, error) { return s.decodeSegment(ctx, m.Data, held) }}
-		return streams.Came{Segment: m.Segment, Stream: m.Stream, Frames: m.Frames, Times: times, Of: m.Of}, f, nil
-	case *session.Skipped:
-		return streams.Missed{Segment: m.Segment, Stream: m.Stream, Of: m.Of}, nil, nil
-	case *session.Resulted:
-		return streams.Given{Results: m.Results}, nil, nil
-	case *session.Ended:
-		return streams.Ended{}, nil, nil
+		i.parked = nil
+		i.handle(ctx, a, m)
 	}
-	return nil, nil, fmt.Errorf("a camera does not say %T", m)
+	return i.coming
 }
+
+// take takes in what a camera says.
+func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
+	switch {
+	case m.session != i.session:
+		m.footage.release() // the session is over
+	case a.core.Full() && m.opens(a.core.Told()):
+		i.parked = m
+	default:
+		i.handle(ctx, a, m)
+	}
+}
+
+func (i *cameraIntake) handle(ctx context.Context, a *actor, m *heard) {
+	var err error
+	if e, ok := m.event.(streams.Came); ok {
+		err = a.takeFootage(ctx, e, m.footage)
+	} else {
+		err = a.step(ctx, m.event)
+	}
+	if err != nil {
+		i.log.Warn("a camera's message makes no sense", zap.Error(err))
+		i.dropSession(err.Error())
+	}
+}
+
+// beginSession gives the stream to a session.
+func (i *cameraIntake) beginSession(ctx context.Context, a *actor, c *connection) {
+	i.dropSession("another session of this camera has begun")
+	i.session = c
+	i.condition.setState(stateRunning, "")
+	_ = a.step(ctx, streams.Begun{}) // it always makes sense
+}
+
+// dropSession ends the session.
+func (i *cameraIntake) dropSession(why string) {
+	if i.session != nil {
+		i.session.End(why)
+		i.loseSession()
+	}
+}
+
+// loseSession is without a session from now on, which is over.
+func (i *cameraIntake) loseSession() {
+	<-i.session.Over() // why is known then
+	if i.parked != nil {
+		i.parked.footage.release()
+		i.parked = nil
+	}
+	i.condition.loseCamera(i.session.Why())
+	i.session = nil
+}
+
+// perform implements intake: it tells the camera, if there is one.
+func (i *cameraIntake) perform(ctx context.Context, a *actor, action streams.Action, seen jobs.Seen) {
+	switch e := action.(type) {
+	case streams.ComputeGradient:
+		i.computeGradient(ctx, a, e.Segment, seen)
+	case streams.Welcome:
+		i.tell(&session.Welcome{Method: i.spec.Method, Next: e.Next})
+	case streams.Tell:
+		i.tell(&session.Answered{Answer: e.Answer})
+	case streams.Done:
+		i.tell(&session.Done{Segment: e.Segment})
+	}
+}
+
+func (i *cameraIntake) tell(m session.Message) {
+	if i.session != nil && !i.session.Send(m) {
+		i.dropSession("the camera does not take in what it is told")
+	}
+}
+
+// computeGradient has the gradient of the frame that the network saw last told to the camera.
+func (i *cameraIntake) computeGradient(ctx context.Context, a *actor, segment method.Segment, seen jobs.Seen) {
+	interval := i.segmentDuration()
+	a.network.Go(func() { // ends with ctx, or before
+		answer := method.GradientComputed{Segment: segment, Gradient: i.inference.computeGradient(ctx, segment, &seen, interval)}
+		if answer.Gradient != nil {
+			i.history.addGradient(segment, answer.Gradient)
+		}
+		i.send(ctx, func(ctx context.Context, a *actor) {
+			_ = a.step(ctx, streams.GradientComputed{GradientComputed: answer})
+		}) // it always makes sense
+	})
+}
+
+// segmentDuration is how long a segment of a camera lasts.
+func (i *cameraIntake) segmentDuration() time.Duration {
+	m, err := i.spec.newMethod()
+	rate := i.part.rate()
+	if err != nil || rate <= 0 { // the method was checked, and a camera says its rate
+		return time.Second
+	}
+	return time.Duration(float64(m.Frames) / rate * float64(time.Second))
+}
+
+// finish implements intake: another session may bring more.
+func (i *cameraIntake) finish() {}
+
+func (i *cameraIntake) end(why error) { i.dropSession(why.Error()) }

@@ -15,7 +15,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 )
@@ -79,7 +78,7 @@ func (s *Server) streamFigures() []metrics.Stream {
 	list := make([]metrics.Stream, len(all))
 	for i, st := range all {
 		now := st.status()
-		list[i] = metrics.Stream{Name: now.Name, Model: st.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
+		list[i] = metrics.Stream{Name: now.Name, Model: st.inference.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
 	}
 	return list
 }
@@ -152,10 +151,11 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) error {
 
 // hostCamera hosts a camera's session.
 func hostCamera(st *stream, w http.ResponseWriter, r *http.Request) error {
-	if st.spec.Source != camera {
+	i, ok := st.intake.(*cameraIntake)
+	if !ok {
 		return newFieldError("name", "the source of stream %s is none that a camera's program sends; declare it with the source camera", st.spec.Name)
 	}
-	st.serveCamera(w, r)
+	i.serveCamera(w, r)
 	return nil
 }
 
@@ -233,10 +233,14 @@ func serveSegments(st *stream, w http.ResponseWriter, r *http.Request) error {
 			return newFieldError("after", "after is %.40q; it is to be the number of a segment", given)
 		}
 	}
+	segments := []Segment{}
+	if i, ok := st.intake.(*cameraIntake); ok {
+		segments = append(segments, i.history.after(method.Segment(after))...)
+	}
 	return writeJSON(w, http.StatusOK, struct {
 		Object string    `json:"object"`
 		Data   []Segment `json:"data"`
-	}{"list", append([]Segment{}, st.segments.after(method.Segment(after))...)})
+	}{"list", segments})
 }
 
 // maxShown is the width in pixels of a frame that is shown.
@@ -244,12 +248,12 @@ const maxShown = 960
 
 // servePicture is the frame that was seen last.
 func servePicture(st *stream, w http.ResponseWriter, r *http.Request) error {
-	seen := st.last.Load()
+	seen := st.inference.last.Load()
 	if seen == nil {
 		return fmt.Errorf("%w that was seen of %s yet", errNoFrame, st.spec.Name)
 	}
 	f := seen.frame
-	_, err := st.maker.Turn(r.Context(), scalePace*time.Duration(2*f.Width*f.Height), func(scaler *ffmpeg.Scaler) (err error) {
+	_, err := st.inference.maker.Turn(r.Context(), scalePace*time.Duration(2*f.Width*f.Height), func(scaler *ffmpeg.Scaler) (err error) {
 		if f.Width > maxShown {
 			f, err = scaler.Scale(f, maxShown, max(2, f.Height*maxShown/f.Width/2*2))
 		}
@@ -269,75 +273,4 @@ func writePicture(w http.ResponseWriter, f *media.Frame, seen *shot) error {
 	h.Set("Prefillonly-Frame", strconv.Itoa(seen.number))
 	_ = jpeg.Encode(w, f.RGBA(), &jpeg.Options{Quality: 80}) // to one who may have left
 	return nil
-}
-
-// status is a stream as it is told of.
-type status struct {
-	Object string `json:"object"`
-	Spec
-	State   string  `json:"state"`
-	Reason  string  `json:"reason,omitempty"`
-	Load    float64 `json:"load"`    // devices that it is expected to take, as far as the pool has told what a frame takes
-	Number  uint64  `json:"number"`  // of its last result
-	Frames  uint64  `json:"frames"`  // with final results, since the process began
-	Late    uint64  `json:"late"`    // of them, after the deadline
-	Dropped uint64  `json:"dropped"` // of them, that the network did not see
-	Latency float64 `json:"latency_ms"`
-	// Discontinuities are where what the source says of time does not follow what it said before.
-	Discontinuities uint64 `json:"discontinuities"`
-
-	BytesA  uint64  `json:"bytes_a"`
-	BytesB  uint64  `json:"bytes_b"`
-	Regions uint64  `json:"regions"`
-	Boxes   float64 `json:"boxes_a_frame"`
-	Score   float64 `json:"mean_score"`
-	Spent   spent   `json:"spent"`
-
-	Gradients *gradients `json:"gradients,omitempty"` // none was asked for: nil
-}
-
-// gradients are those of the network, for the knobs of the camera.
-type gradients struct {
-	Asked    uint64  `json:"asked"`
-	Late     uint64  `json:"late"`
-	Failed   uint64  `json:"failed"`
-	Feedback uint64  `json:"feedback_bytes"`
-	Device   float64 `json:"device_s"`
-}
-
-// spent is where the time went, in seconds.
-type spent struct {
-	Decode float64 `json:"decode_s"` // of a processor, as are scale and read
-	Scale  float64 `json:"scale_s"`
-	Read   float64 `json:"read_s"`
-	Turn   float64 `json:"turn_s"` // waiting for a processor
-	Queue  float64 `json:"queue_s"`
-	Device float64 `json:"device_s"`
-}
-
-func secondsOf(s metrics.Spent) spent {
-	return spent{s.Decode.Seconds(), s.Scale.Seconds(), s.Read.Seconds(), s.Turn.Seconds(), s.Queue.Seconds(), s.Device.Seconds()}
-}
-
-func (s *stream) status() status {
-	f := s.figure.Now()
-	out := status{
-		Object: "video.stream", Spec: s.spec, Number: s.journal.Newest(), Frames: f.Frames, Late: f.Late, Dropped: f.Dropped, Latency: f.MeanLatency(), Discontinuities: f.Discontinuities,
-		BytesA: f.Bytes[method.A], BytesB: f.Bytes[method.B], Regions: f.Regions, Boxes: f.BoxesPerFrame(), Score: f.MeanScore(), Spent: secondsOf(f.Spent),
-	}
-	if g := f.Gradients; g.Asked > 0 {
-		out.Gradients = &gradients{g.Asked, g.Late, g.Failed, g.Feedback, g.Computing.Seconds()}
-	}
-	out.Source = rtsp.Show(s.spec.Source)
-	out.Load = s.load()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out.State, out.Reason = s.state, s.reason
-	switch {
-	case s.missing != nil && (s.state == stateRunning || s.state == stateWaiting):
-		out.State, out.Reason = stateWaiting, s.missing.Error()
-	case s.state == stateRunning && s.reason == "" && s.unseen != "":
-		out.Reason = fmt.Sprintf("the network did not see the last frame: %s", s.unseen)
-	}
-	return out
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,7 +24,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/journal"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/streams"
+	"github.com/prefillonly/prefillonly/videoext/source"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -164,7 +165,7 @@ func (s *Server) networkFor(spec *Spec) (*jobs.Network, error) {
 func (s *Server) SetModels(models []Model) {
 	s.models.Store(&models)
 	for _, st := range s.sortedStreams() {
-		st.setNetwork(s.networkFor(&st.spec))
+		st.inference.setNetwork(s.networkFor(&st.spec))
 	}
 }
 
@@ -279,34 +280,48 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 	}
 	ctx, stop := context.WithCancelCause(s.ctx)
 	st := &stream{
-		spec: spec, by: by, dir: dir, maker: s.maker, log: s.log.With(zap.String("stream", spec.Name)), journal: kept, from: from, memory: s.memory, held: held,
-		inbox: make(chan incoming), gone: make(chan *connection), inferred: make(chan sight), gradients: make(chan streams.GradientComputed), changed: make(chan struct{}, 1),
-		stop: stop, stopped: make(chan struct{}), state: stateWaiting, demand: will,
+		spec: spec, by: by, dir: dir, log: s.log.With(zap.String("stream", spec.Name)), journal: kept,
+		condition: condition{state: stateWaiting}, part: part{demand: will}, mail: make(chan mail), stop: stop, stopped: make(chan struct{}),
 	}
-	st.resolve = s.hostResolver(by)
-	st.admit = func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }
-	st.setNetwork(s.networkFor(&spec))
+	st.inference = newInference(&st.spec, s.maker, &st.figure, st.log)
+	st.inference.setNetwork(s.networkFor(&spec))
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
-		st.state = stateEnded
+		st.condition.setState(stateEnded, "")
 		held.End()
 		kept.Close()
 		close(st.stopped)
 		return nil
 	}
-	s.group.Go(func() { st.run(ctx) }) // both end with ctx
+	admit := func(ctx context.Context, d demand) error { return s.admitFound(ctx, st, d) }
 	if spec.Source == camera {
+		held.End() // what a camera sends is held as it comes
+		st.intake = newCameraIntake(st, s.memory, admit)
+		s.group.Go(func() { st.run(ctx, from) }) // ends with ctx
 		return nil
 	}
-	file := spec.Source
-	if !spec.isRemote() {
-		if file, err = spec.sourcePath(s.cfg.Files); err != nil {
-			st.setState(stateFailed, err.Error())
-			return nil
-		}
+	reader := newSourceIntake(st, held, admit)
+	st.intake = reader
+	s.group.Go(func() { st.run(ctx, from) }) // ends with ctx
+	play, err := s.player(st, from.Time)
+	if err != nil {
+		st.condition.setState(stateFailed, err.Error())
+		return nil
 	}
-	s.group.Go(func() { st.read(ctx, file) })
+	s.group.Go(func() { reader.read(ctx, play) }) // ends with ctx, or before
 	return nil
+}
+
+// player plays a stream's source, whose frames up to a time have their results.
+func (s *Server) player(st *stream, after time.Duration) (player, error) {
+	from := source.Source{Address: st.spec.Source, Rate: st.spec.Rate, After: after}
+	if st.spec.isRemote() {
+		from.Resolve = s.hostResolver(st.by)
+		return func(ctx context.Context, to source.Stream) error { from.Follow(ctx, to); return ctx.Err() }, nil
+	}
+	var err error
+	from.Address, err = st.spec.sourcePath(s.cfg.Files)
+	return func(ctx context.Context, to source.Stream) error { return from.Play(ctx, st.spec.Loop, to) }, err
 }
 
 // findStream is a stream by its name. Of another's an owner hears what it hears of one that is not there.
@@ -344,3 +359,5 @@ func (s *Server) removeStream(st *stream) error {
 	delete(s.streams, name)
 	return os.RemoveAll(st.dir)
 }
+
+var errRemoved = errors.New("the stream was removed")

@@ -70,7 +70,7 @@ func (h *host) size(name string) int64 {
 	if err != nil {
 		h.Fatal(err)
 	}
-	return st.held.Size()
+	return st.intake.(*sourceIntake).held.Size()
 }
 
 // TestFilesAreAdmittedByMemory: a file that takes more than is left is refused when it is declared; one that is played keeps its part over restarts,

@@ -39,8 +39,11 @@ func (s *Server) permitSource(spec *Spec, by owner) error {
 	return nil
 }
 
+// resolver looks a host up.
+type resolver = func(ctx context.Context, host string) ([]netip.Addr, error)
+
 // hostResolver looks a host up for an owner.
-func (s *Server) hostResolver(by owner) func(ctx context.Context, host string) ([]netip.Addr, error) {
+func (s *Server) hostResolver(by owner) resolver {
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return s.cfg.Sources.Resolve(ctx, host, by.Admin)
 	}
@@ -56,7 +59,7 @@ const untold = "who declared the stream is told why"
 // may be a secret, and the other what is in the server's network.
 func (s *stream) statusFor(to owner) status {
 	out := s.status()
-	if s.by.Owner == to.Owner || !s.isPlain() {
+	if s.by.Owner == to.Owner || s.spec.Source == camera {
 		return out
 	}
 	out.Source = ""

@@ -2,9 +2,7 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
@@ -16,47 +14,27 @@ import (
 )
 
 // prepareFrames makes the frames that the network is to see.
-func (s *stream) prepareFrames(ctx context.Context, a streams.Infer, low, high *footage) ([]*media.Frame, error) {
-	frames, err := high.selectFrames(ctx, a.Frames)
+func (i *inference) prepareFrames(ctx context.Context, ask streams.Infer, low, high *footage) ([]*media.Frame, error) {
+	frames, err := high.selectFrames(ctx, ask.Frames)
 	if err != nil {
 		return nil, err
 	}
-	switch how := a.How.(type) {
+	switch how := ask.How.(type) {
 	case method.Plain:
 		return frames, nil
 	case method.Pasted:
-		under, err := low.selectFrames(ctx, a.Frames)
+		under, err := low.selectFrames(ctx, ask.Frames)
 		if err != nil {
 			return nil, err
 		}
-		for i, f := range frames {
-			if frames[i], err = s.pasteRegions(ctx, under[i], f, how.Regions[i]); err != nil {
+		for k, f := range frames {
+			if frames[k], err = i.pasteRegions(ctx, under[k], f, how.Regions[k]); err != nil {
 				return nil, err
 			}
 		}
 		return frames, nil
 	}
-	return nil, fmt.Errorf("the server has no network for %T", a.How)
-}
-
-// selectFrames are frames by their numbers.
-func (f *footage) selectFrames(ctx context.Context, numbers []int) ([]*media.Frame, error) {
-	if f == nil {
-		return nil, errors.New("its frames are gone")
-	}
-	all, err := f.loadFrames(ctx)
-	if err != nil {
-		return nil, err
-	}
-	frames := make([]*media.Frame, len(numbers))
-	for i, n := range numbers {
-		at := slices.Index(f.numbers, n)
-		if at < 0 {
-			return nil, fmt.Errorf("frame %d was not sent", n)
-		}
-		frames[i] = all[at]
-	}
-	return frames, nil
+	return nil, fmt.Errorf("the server has no network for %T", ask.How)
 }
 
 // Paces of work on frames: for each pixel.
@@ -66,8 +44,8 @@ const (
 )
 
 // pasteRegions puts regions of a frame of stream B onto the same frame of stream A.
-func (s *stream) pasteRegions(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
-	took, err := s.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
+func (i *inference) pasteRegions(ctx context.Context, low, high *media.Frame, regions []videoext.Region) (whole *media.Frame, err error) {
+	took, err := i.maker.Turn(ctx, scalePace*time.Duration(high.Width*high.Height), func(scaler *ffmpeg.Scaler) error {
 		if whole, err = scaler.Scale(low, high.Width, high.Height); err != nil {
 			return err
 		}
@@ -77,15 +55,15 @@ func (s *stream) pasteRegions(ctx context.Context, low, high *media.Frame, regio
 		videoext.Paste(whole, high, regions)
 		return nil
 	})
-	s.figure.Spend(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
+	i.figure.Spend(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	return whole, err
 }
 
 // maxDecoded is how many bytes the frames of a segment may have.
 const maxDecoded = 256 << 20
 
-// decodeSegment makes frames of what a camera sent.
-func (s *stream) decodeSegment(ctx context.Context, data *media.Segment, held *memoryHold) (frames []*media.Frame, err error) {
+// decodeSegment makes frames of what a camera sent. What they take is held, and what their decoder takes meanwhile.
+func (i *inference) decodeSegment(ctx context.Context, data *media.Segment, held *memoryHold) (frames []*media.Frame, err error) {
 	what := fmt.Sprintf("decoding %d frames of %d x %d", len(data.Units), data.Width, data.Height)
 	pixels := data.Width * data.Height * len(data.Units)
 	bytes := pixels / 2 * 3
@@ -95,15 +73,15 @@ func (s *stream) decodeSegment(ctx context.Context, data *media.Segment, held *m
 	if err := held.Grow(int64(bytes), what); err != nil {
 		return nil, err
 	}
-	decoder := s.memory.Hold(s.by.Owner)
+	decoder := held.from.Hold(held.Owner)
 	defer decoder.End()
 	if err := decoder.Grow(ffmpeg.DecodeMemory(data), what); err != nil {
 		return nil, err
 	}
-	took, err := s.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
+	took, err := i.maker.Turn(ctx, decodePace*time.Duration(pixels), func(*ffmpeg.Scaler) error {
 		frames, err = ffmpeg.Decode(ctx, data)
 		return err
 	})
-	s.figure.Spend(metrics.Spent{Decode: took.Processor, Turn: took.Waited})
+	i.figure.Spend(metrics.Spent{Decode: took.Processor, Turn: took.Waited})
 	return frames, err
 }

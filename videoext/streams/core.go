@@ -5,7 +5,6 @@ package streams
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
@@ -19,7 +18,7 @@ type Config struct {
 	Rate     float64        // frames a second, for the times of those that do not come
 	Deadline time.Duration  // from a segment's coming to its final results, beyond which they are late; 0: none
 	Patience time.Duration  // after which a segment is given up; 0: DefaultPatience
-	Most     int            // segments under way beyond which it is Full; 0: DefaultMost
+	Most     int            // segments under way, beyond which the oldest waits for the camera no more; 0: DefaultMost
 	Next     method.Segment // the first that has no final results
 	Number   uint64         // of the last result
 	Time     time.Duration  // of its frame; negative: there was none
@@ -100,8 +99,9 @@ func New(c Config) *Core {
 // clockTime is a time of Step as a Clock wants it.
 func clockTime(now time.Duration) time.Time { return time.Time{}.Add(now) }
 
-// Full says that so many segments are under way that no more should come now.
-func (c *Core) Full() bool { return len(c.under) >= c.c.Most }
+// Full says that no more segments should come now: as many as may be are under way, and the network is yet to say what is in some. Where all of them wait for
+// the camera more are taken, as what they wait for may be behind these.
+func (c *Core) Full() bool { return len(c.under) >= c.c.Most && len(c.inferences) > 0 }
 
 // Told is the first segment that has not come.
 func (c *Core) Told() method.Segment { return c.told }
@@ -390,96 +390,6 @@ func (c *Core) handleInferred(now time.Duration, e Inferred) {
 func (s *segment) setReasons(frames []int, why []string) {
 	for i, frame := range frames {
 		s.why[frame] = why[i]
-	}
-}
-
-// handleResults keeps final ones until those before are final, and delivers others.
-func (c *Core) handleResults(now time.Duration, r method.Results) {
-	s := c.findSegment(r.Segment)
-	if s == nil || s.final != nil || len(r.Frames) != len(s.times) {
-		return
-	}
-	if r.Final {
-		s.final = r.Frames
-		return
-	}
-	c.deliverResults(now, s, r.Frames, false)
-}
-
-func (c *Core) deliverResults(now time.Duration, s *segment, frames []videoext.Findings, final bool) {
-	d := Deliver{Results: make([]Result, len(frames))}
-	for i, f := range frames {
-		c.c.Number++
-		d.Results[i] = Result{
-			Number: c.c.Number, Segment: s.number, Frame: i, Of: len(frames), Final: final, Time: s.times[i], Findings: f,
-			Discontinuity: slices.Contains(s.breaks, i), Latency: now - s.came, Late: c.c.Deadline > 0 && now-s.came > c.c.Deadline, Why: s.why[i],
-		}
-		if s.regions != nil {
-			d.Results[i].Regions = s.regions[i]
-		}
-		if final {
-			c.count(&d.Results[i])
-		}
-	}
-	c.addAction(d)
-}
-
-func (c *Core) count(r *Result) {
-	c.counts.Frames++
-	c.counts.Regions += uint64(len(r.Regions))
-	switch {
-	case r.Why != "" && r.Why != LeftOut:
-		c.counts.Dropped++
-	case r.Late:
-		c.counts.Late++
-	}
-	for _, d := range r.Findings.Detections {
-		c.counts.Things++
-		c.counts.Score += float64(d.Score)
-	}
-}
-
-// expireSegments wakes the method, and gives up the first segment when it has taken too long.
-func (c *Core) expireSegments(now time.Duration) {
-	if now >= c.wake {
-		c.wake = math.MaxInt64
-		c.stepMethod(now, method.Woke{})
-	}
-	for len(c.inferences) == 0 && c.ended && !c.over {
-		c.over = true
-		c.stepMethod(now, method.Ended{})
-	}
-	for _, s := range c.under {
-		if now-s.came < c.c.Patience {
-			break
-		}
-		if s.final == nil {
-			s.final = make([]videoext.Findings, len(s.times))
-			s.setReasonForAll(fmt.Sprintf("it had no results after %v", c.c.Patience))
-		}
-	}
-	if c.over {
-		for _, s := range c.under {
-			if s.final == nil {
-				s.final = make([]videoext.Findings, len(s.times))
-				s.setReasonForAll("the stream ended before")
-			}
-		}
-	}
-}
-
-// deliverFinal delivers what is final, in order.
-func (c *Core) deliverFinal(now time.Duration) {
-	for len(c.under) > 0 && c.under[0].final != nil {
-		s := c.under[0]
-		c.under = c.under[1:]
-		c.deliverResults(now, s, s.final, true)
-		c.addAction(Done{s.number})
-		c.addAction(Free{s.number})
-	}
-	if c.over && len(c.under) == 0 && c.ended {
-		c.ended = false
-		c.addAction(Finished{})
 	}
 }
 
