@@ -41,8 +41,8 @@ func (s *stream) run(ctx context.Context, from journal.Place) {
 	defer minute.Stop()
 	s.log.Info("stream begins", zap.Int("segment", int(from.Next)), zap.Uint64("number", from.Number))
 	for {
-		inbox := s.intake.inbox(ctx, a)
-		timer.Reset(a.wake - a.now())
+		inbox, until := s.intake.inbox(ctx, a)
+		timer.Reset(min(a.wake, until) - a.now())
 		select {
 		case m := <-s.mail:
 			m(ctx, a)
@@ -50,8 +50,10 @@ func (s *stream) run(ctx context.Context, from journal.Place) {
 			m(ctx, a)
 		case <-s.inference.changed:
 		case <-timer.C:
-			a.wake = never
-			_ = a.step(ctx, streams.Tick{}) // it always makes sense
+			if a.now() >= a.wake {
+				a.wake = never
+				_ = a.step(ctx, streams.Tick{}) // it always makes sense
+			}
 		case <-minute.C:
 			s.logStatus("stream")
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,11 +28,18 @@ type cameraIntake struct {
 
 	// owned by the actor
 	session *connection // nil: there is none
-	parked  *heard      // a segment that waits until it may be taken; nothing behind it is
+	pace    pace
+	parked  []*heard      // a segment that waits until it may be taken, and what was said of it meanwhile
+	onward  time.Duration // when more is read behind it; never: when it is taken
+	warned  time.Time     // when it was logged that the camera is too fast
 }
 
 func newCameraIntake(st *stream, memory *memoryBudget, admit func(ctx context.Context, d demand) error) *cameraIntake {
-	return &cameraIntake{stream: st, admit: admit, memory: memory, coming: make(chan mail)}
+	i := &cameraIntake{stream: st, admit: admit, memory: memory, coming: make(chan mail)}
+	if m, err := st.spec.newMethod(); err == nil { // it was checked
+		i.pace.most = float64((streams.DefaultMost + 1) * m.Frames) // those that are not done, and the one that it captures
+	}
+	return i
 }
 
 // heard is what a camera has said in a session.
@@ -41,44 +49,142 @@ type heard struct {
 	footage *footage // of a streams.Came
 }
 
-// opens says that a message begins a segment of which nothing has come.
-func (m *heard) opens(next method.Segment) bool {
+// of is the segment that a message is of, and how many frames it has; -1: it is of none.
+func (m *heard) of() (segment method.Segment, stream method.Stream, frames int) {
 	switch e := m.event.(type) {
 	case streams.Came:
-		return e.Stream == method.A && e.Segment >= next
+		return e.Segment, e.Stream, e.Of
 	case streams.Missed:
-		return e.Stream == method.A && e.Segment >= next
+		return e.Segment, e.Stream, e.Of
+	case streams.Given:
+		return e.Segment, method.B, len(e.Frames)
 	}
-	return false
+	return -1, method.B, 0
+}
+
+// opens says that a message begins a segment of which nothing has come, behind those before next.
+func (m *heard) opens(next method.Segment) bool {
+	segment, stream, _ := m.of()
+	return stream == method.A && segment >= next
 }
 
 func (i *cameraIntake) newServer() method.Server { return i.spec.newServer() }
 
-// inbox implements intake: nothing is read behind a segment that is one too many now, and what those under way wait for is before it.
-func (i *cameraIntake) inbox(ctx context.Context, a *actor) <-chan mail {
-	if m := i.parked; m != nil {
-		if a.core.Full() {
-			return nil
-		}
-		i.parked = nil
-		i.handle(ctx, a, m)
+// maxParked is how many messages may wait.
+const maxParked = 8
+
+// inbox implements intake. Behind a segment that waits for the network nothing is read; behind one that comes too early, more in time.
+func (i *cameraIntake) inbox(ctx context.Context, a *actor) (<-chan mail, time.Duration) {
+	if len(i.parked) == 0 {
+		return i.coming, never
 	}
-	return i.coming
+	wait := i.wait(a, i.parked[0])
+	if wait == 0 {
+		i.takeParked(ctx, a)
+		return i.inbox(ctx, a)
+	}
+	until := never
+	if wait < never {
+		until = a.now() + wait
+	}
+	switch {
+	case len(i.parked) >= maxParked:
+		return nil, until
+	case a.now() < i.onward:
+		return nil, min(until, i.onward)
+	}
+	return i.coming, until
+}
+
+// wait is for how long a segment is to wait; never: until the network has said what is in others.
+func (i *cameraIntake) wait(a *actor, m *heard) time.Duration {
+	if a.core.Full() {
+		return never
+	}
+	return i.pace.wait(a.now(), i.cost(a, m))
+}
+
+// cost is how many frames come with a message that opens a segment.
+func (i *cameraIntake) cost(a *actor, m *heard) float64 {
+	segment, _, frames := m.of()
+	return float64(segment-a.core.Told()+1) * float64(frames)
 }
 
 // take takes in what a camera says.
 func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
-	switch {
-	case m.session != i.session:
+	if m.session != i.session {
 		m.footage.release() // the session is over
-	case a.core.Full() && m.opens(a.core.Told()):
-		i.parked = m
-	default:
+		return
+	}
+	next := a.core.Told()
+	if len(i.parked) > 0 {
+		segment, _, _ := m.of()
+		first, _, _ := i.parked[0].of()
+		switch {
+		case m.opens(first + 1): // the camera does not wait
+			i.dropParked(ctx, a)
+			i.take(ctx, a, m)
+		case segment >= 0 && segment < next:
+			i.handle(ctx, a, m)
+		default:
+			i.parked = append(i.parked, m)
+		}
+		return
+	}
+	if !m.opens(next) {
 		i.handle(ctx, a, m)
+		return
+	}
+	switch wait := i.wait(a, m); wait {
+	case 0:
+		i.open(ctx, a, m)
+	case never:
+		i.parked, i.onward = []*heard{m}, never
+	default: // at most four times what was admitted is read
+		i.parked, i.onward = []*heard{m}, a.now()+i.pace.lasts(i.cost(a, m))/4
 	}
 }
 
-func (i *cameraIntake) handle(ctx context.Context, a *actor, m *heard) {
+// open takes in a segment.
+func (i *cameraIntake) open(ctx context.Context, a *actor, m *heard) {
+	cost := i.cost(a, m)
+	if i.handle(ctx, a, m) {
+		i.pace.take(cost)
+	}
+}
+
+// takeParked takes in the segment that has waited, and what was said of it.
+func (i *cameraIntake) takeParked(ctx context.Context, a *actor) {
+	all := i.parked
+	i.parked = nil
+	i.open(ctx, a, all[0])
+	for _, m := range all[1:] {
+		i.take(ctx, a, m)
+	}
+}
+
+// dropParked drops the segment that waits, which has a result for each of its frames even so.
+func (i *cameraIntake) dropParked(ctx context.Context, a *actor) {
+	all := i.parked
+	i.parked = nil
+	if time.Since(i.warned) > time.Minute {
+		i.warned = time.Now()
+		i.log.Warn("a camera sends more frames than it was admitted with: what it does not keep back is dropped", zap.Float64("rate", i.pace.rate))
+	}
+	segment, _, frames := all[0].of()
+	missed := streams.Missed{Segment: segment, Of: frames, Why: fmt.Sprintf("the camera sends more than the %.4g frames a second that it was admitted with", i.pace.rate)}
+	if e, ok := all[0].event.(streams.Came); ok && e.Frames[0] == 0 {
+		missed.Time, missed.Broken = e.Times[0], e.Broken
+	}
+	all[0].footage.release()
+	i.handle(ctx, a, &heard{session: i.session, event: missed})
+	for _, m := range all[1:] {
+		i.take(ctx, a, m)
+	}
+}
+
+// handle takes in a message. False says that it makes no sense, which ends the session.
+func (i *cameraIntake) handle(ctx context.Context, a *actor, m *heard) bool {
 	var err error
 	if e, ok := m.event.(streams.Came); ok {
 		err = a.takeFootage(ctx, e, m.footage)
@@ -89,12 +195,14 @@ func (i *cameraIntake) handle(ctx context.Context, a *actor, m *heard) {
 		i.log.Warn("a camera's message makes no sense", zap.Error(err))
 		i.dropSession(err.Error())
 	}
+	return err == nil
 }
 
 // beginSession gives the stream to a session.
 func (i *cameraIntake) beginSession(ctx context.Context, a *actor, c *connection) {
 	i.dropSession("another session of this camera has begun")
 	i.session = c
+	i.pace.rate = i.part.rate()
 	i.condition.setState(stateRunning, "")
 	_ = a.step(ctx, streams.Begun{}) // it always makes sense
 }
@@ -110,10 +218,10 @@ func (i *cameraIntake) dropSession(why string) {
 // loseSession is without a session from now on, which is over.
 func (i *cameraIntake) loseSession() {
 	<-i.session.Over() // why is known then
-	if i.parked != nil {
-		i.parked.footage.release()
-		i.parked = nil
+	for _, m := range i.parked {
+		m.footage.release()
 	}
+	i.parked = nil
 	i.condition.loseCamera(i.session.Why())
 	i.session = nil
 }
@@ -159,7 +267,7 @@ func (i *cameraIntake) segmentDuration() time.Duration {
 	if err != nil || rate <= 0 { // the method was checked, and a camera says its rate
 		return time.Second
 	}
-	return time.Duration(float64(m.Frames) / rate * float64(time.Second))
+	return secondsLong(float64(m.Frames) / rate)
 }
 
 // finish implements intake: another session may bring more.

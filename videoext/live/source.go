@@ -95,11 +95,11 @@ func (i *sourceIntake) Frame(ctx context.Context, frame *media.Frame) {
 
 func (i *sourceIntake) newServer() method.Server { return i.spec.newPlain() }
 
-func (i *sourceIntake) inbox(_ context.Context, a *actor) <-chan mail {
+func (i *sourceIntake) inbox(_ context.Context, a *actor) (<-chan mail, time.Duration) {
 	if !i.drops && (i.isFull(a) || i.inference.isMissing()) {
-		return nil
+		return nil, never
 	}
-	return i.frames
+	return i.frames, never
 }
 
 // isFull says that no more frames should come now. Large ones may not all wait that may wait of small ones.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -35,8 +36,8 @@ type stream struct {
 type intake interface {
 	// newServer makes the method's side that the core hosts.
 	newServer() method.Server
-	// inbox is what brings frames now; nil: nothing is taken for now.
-	inbox(ctx context.Context, a *actor) <-chan mail
+	// inbox is what brings frames now, and when to ask again at the latest; nil: nothing is taken for now.
+	inbox(ctx context.Context, a *actor) (<-chan mail, time.Duration)
 	// perform does what the core asks of who brings the frames. Seen is the frame that the network saw last.
 	perform(ctx context.Context, a *actor, action streams.Action, seen jobs.Seen)
 	// finish is called when all frames have their results.
