@@ -93,7 +93,7 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	}
 	draining := func() bool { return f.server.Draining() }
 	f.shared = exchange.NewShared(exchange.Config{MaxBody: cfg.MaxBody, BodyTimeout: cfg.HTTP.BodyTimeout, Draining: draining, Log: log})
-	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video},
+	f.metrics = metrics.New(metrics.Config{Name: cfg.Name, Models: f.models.Names(), Socket: cfg.Socket, Siblings: cfg.Siblings, Spans: f.spanCounts(), Video: cfg.Video, Asker: f.watcherOf},
 		pool, func() httpserve.Counts { return f.server.Connections() })
 	texts := completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}
 	f.prompts = newPromptEndpoints(texts, cfg.Version, f.models, pool, f.metrics)

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
@@ -64,6 +65,19 @@ const (
 	adminHeader = "X-Prefillonly-Admin"
 )
 
+// nameAsker says on whose behalf a request is made.
+func nameAsker(h http.Header, owner apikey.Owner, admin bool) {
+	h.Set(ownerHeader, owner.ID())
+	h.Set(adminHeader, strconv.FormatBool(admin))
+}
+
+// watcherOf names who asks for the figures of video streams: where no key is an admin's, each may see all.
+func (f *Frontend) watcherOf(r *http.Request) http.Header {
+	owner, h := exchange.From(r.Context()).Owner, http.Header{}
+	nameAsker(h, owner, owner.Admin() || !f.cfg.Keys.HasAdmin())
+	return h
+}
+
 // dialTimeout bounds the dialling of a process.
 const dialTimeout = 2 * time.Second
 
@@ -77,8 +91,7 @@ func (p *process) newProxy(log *zap.Logger) *httputil.ReverseProxy {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.name
 			r.Out.Header.Del("Authorization") // it was looked at here
 			owner := exchange.From(r.In.Context()).Owner
-			r.Out.Header.Set(ownerHeader, owner.ID())
-			r.Out.Header.Set(adminHeader, strconv.FormatBool(owner.Admin()))
+			nameAsker(r.Out.Header, owner, owner.Admin())
 		},
 		Transport: &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: -1},
 		ErrorLog:  zap.NewStdLog(log.Named(p.name)),

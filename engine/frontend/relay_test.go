@@ -68,6 +68,38 @@ func TestRelay(t *testing.T) {
 	}
 }
 
+// TestAskerOfFigures: the process that keeps video streams is told who asks for their figures; where no key is an admin's, each may see all.
+func TestAskerOfFigures(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 1)
+	process := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get(ownerHeader) + " " + r.Header.Get(adminHeader)
+	}))
+	process.Listener = listener
+	process.Start()
+	defer process.Close()
+	for entries, admins := range map[string]map[string]string{"key,other": {"key": " true"}, "key,chief @admin": {"key": " false", "chief": " true"}, "": {"": " true"}} {
+		keys := &apikey.Ring{}
+		if entries != "" {
+			if keys, err = apikey.NewRing(strings.Split(entries, ","), "", apikey.IsolateKeys); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, _ := newFrontend(t, Config{Keys: keys, Video: socket}, nil)
+		for key, admin := range admins {
+			owner, _ := keys.Find(key)
+			w := do(f, http.MethodGet, "/metrics", "", "Authorization", "Bearer "+key, ownerHeader, "another", adminHeader, "true")
+			if got := <-asked; w.Code != http.StatusOK || got != owner.ID()+admin {
+				t.Errorf("%q of %q: %d, asked by %q, want %q", key, entries, w.Code, got, owner.ID()+admin)
+			}
+		}
+	}
+}
+
 // TestAbsentProcess holds that a request is refused for now while the process is away.
 func TestAbsentProcess(t *testing.T) {
 	for path, relay := range relays(filepath.Join(t.TempDir(), "absent")) {

@@ -29,6 +29,8 @@ type Config struct {
 	Siblings []string
 	Spans    func() tracing.Counts // what has become of the spans of requests; nil: they have none
 	Video    string                // where the process that keeps video streams tells its own; empty: there is none
+	// Asker is the header that tells that process who asks; a key is told of its own streams alone.
+	Asker func(r *http.Request) http.Header
 }
 
 // atOnce is how many models have their figures, which are 0, before their first request.
@@ -46,7 +48,8 @@ func (c *Config) firstModels() []string {
 type Metrics struct {
 	// set once
 	cfg      Config
-	handler  http.Handler         // of all processes that tell theirs
+	shared   prometheus.Gatherers // of all processes that tell everyone the same
+	video    *source              // nil: there is none
 	own      *prometheus.Registry // of this one
 	requests *requestVectors
 	refused  *prometheus.CounterVec // by status
@@ -69,11 +72,13 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	if len(cfg.Models) == 1 {
 		whole = withLabel(labels, "model_name", cfg.Models[0])
 	}
-	all := append(newSources(cfg.Socket, append(slices.Clone(cfg.Siblings), cfg.Video)...), own, server)
 	m := &Metrics{
-		cfg: cfg, own: own, handler: promhttp.HandlerFor(all, promhttp.HandlerOpts{EnableOpenMetrics: true}),
+		cfg: cfg, own: own, shared: append(newSources(cfg.Socket, cfg.Siblings...), own, server),
 		requests: newRequestVectors(registry, labels),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "prefillonly:refused_requests_total", Help: "Requests refused or failed, by HTTP status.", ConstLabels: whole}, []string{"status"}),
+	}
+	if cfg.Video != "" {
+		m.video = newSource(cfg.Video)
 	}
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:open_jobs", Help: "Jobs of a frontend without their last result.", ConstLabels: whole},
 		func() float64 { n, _ := pool.Jobs(); return float64(n) })
@@ -92,8 +97,16 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	return m
 }
 
-// Handler answers with the figures of all frontends on the port, of the pool and of video streams.
-func (m *Metrics) Handler() http.Handler { return m.handler }
+// Handler answers with the figures of all frontends on the port, of the pool and of the video streams that who asks may see.
+func (m *Metrics) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all := m.shared
+		if m.video != nil {
+			all = append(slices.Clone(all), m.video.askedBy(m.cfg.Asker(r)))
+		}
+		promhttp.HandlerFor(all, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
+	})
+}
 
 // Of are the figures of a model's requests.
 func (m *Metrics) Of(model string) *Requests {

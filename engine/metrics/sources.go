@@ -21,14 +21,20 @@ import (
 const sourceTimeout = 2 * time.Second
 
 // source is another process that tells its metrics on a socket.
-type source struct{ client http.Client }
+type source struct {
+	client *http.Client
+	header http.Header // that says who asks; nil: it tells everyone the same
+}
 
 func newSource(socket string) *source {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	return &source{http.Client{Timeout: sourceTimeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	return &source{client: &http.Client{Timeout: sourceTimeout, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
+
+// askedBy is the source as it tells who a header names.
+func (s *source) askedBy(header http.Header) *source { return &source{s.client, header} }
 
 // newSources are the processes at sockets, but for the one at own and those without one.
 func newSources(own string, sockets ...string) (all prometheus.Gatherers) {
@@ -46,6 +52,9 @@ func (s *source) Gather() ([]*dto.MetricFamily, error) {
 	request, err := http.NewRequest(http.MethodGet, "http://process/metrics", nil)
 	if err != nil {
 		return nil, err
+	}
+	for name, values := range s.header {
+		request.Header[name] = values
 	}
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim))) // which has exemplars
 	response, err := s.client.Do(request)

@@ -72,13 +72,13 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// streamFigures are those of all streams.
-func (s *Server) streamFigures() []metrics.Stream {
-	all := s.sortedStreams()
-	list := make([]metrics.Stream, len(all))
-	for i, st := range all {
-		now := st.status()
-		list[i] = metrics.Stream{Name: now.Name, Model: st.inference.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()}
+// streamFigures are those of the streams that who asks may see.
+func (s *Server) streamFigures(r *http.Request) (list []metrics.Stream) {
+	for _, st := range s.sortedStreams() {
+		if ownerOf(r).ownsStream(st) {
+			now := st.status()
+			list = append(list, metrics.Stream{Name: now.Name, Model: st.inference.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()})
+		}
 	}
 	return list
 }

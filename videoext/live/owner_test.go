@@ -211,3 +211,18 @@ func TestSourcesThatAreNotReached(t *testing.T) {
 		t.Errorf("an admin beyond the list: %d %s, and %d connections after %d", code, text, camera.Connected(), connected)
 	}
 }
+
+// TestFiguresOfOthers: the figures of a stream are told to whom the stream is, and to admins.
+func TestFiguresOfOthers(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	one := owner{Owner: "one"}
+	if code, text := h.as(one, http.MethodPost, "streams", `{"name":"door","source":"camera"}`); code != http.StatusCreated {
+		t.Fatal(code, text)
+	}
+	for by, sees := range map[owner]bool{one: true, {Owner: "two"}: false, {Owner: "three", Admin: true}: true} {
+		code, text := h.as(by, http.MethodGet, "../../metrics", "")
+		if got := strings.Contains(text, `stream_name="door"`); code != http.StatusOK || got != sees || strings.Contains(text, "door") != sees {
+			t.Errorf("%+v: %d %s", by, code, text)
+		}
+	}
+}

@@ -55,7 +55,9 @@ func TestSegmentsUnderWayKeepNoCameraOut(t *testing.T) {
 	h := newHost(t, newEye(t).up())
 	h.mustDeclare(`{"name":"door","source":"camera","method":"glimpse"}`) // the camera has the results
 	hello := said(t, &session.Hello{Width: 96, Height: 64, Rate: 100, Camera: "c"})
-	begin := func(all ...session.Message) *talk { return h.session("door", append(hello[:len(hello):len(hello)], said(t, all...)...)) }
+	begin := func(all ...session.Message) *talk {
+		return h.session("door", append(hello[:len(hello):len(hello)], said(t, all...)...))
+	}
 
 	begin(span(0, most, skipped)...)
 	h.until("door", "under way", func(s status) bool { return s.State == stateRunning })

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestPublish(t *testing.T) {
 	list := []Stream{{Name: "door", Model: "eye", State: "running", Load: 0.25, Counted: f.Now()}, {Name: "new", Model: "eye", State: "waiting"}}
 	read := func() string {
 		w := httptest.NewRecorder()
-		Handler(func() []Stream { return list }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		Handler(func(*http.Request) []Stream { return list }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		return w.Body.String()
 	}
 	page := read()

@@ -15,11 +15,13 @@ type Stream struct {
 	Counted
 }
 
-// Handler publishes the figures of the streams that there are, in Prometheus' format.
-func Handler(streams func() []Stream) http.Handler {
-	r := prometheus.NewRegistry()
-	r.MustRegister(newCollector(streams))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+// Handler publishes the figures of the streams that who asks may see, in Prometheus' format.
+func Handler(streams func(r *http.Request) []Stream) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all := prometheus.NewRegistry()
+		all.MustRegister(newCollector(streams(r)))
+		promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
 }
 
 // figure is one number of a stream.
@@ -30,14 +32,14 @@ type figure struct {
 	more []string // values of labels beyond those of all
 }
 
-// collector reads the streams when it is asked: those that were removed have no series.
+// collector is of the streams that there are: those that were removed have no series.
 type collector struct {
-	streams        func() []Stream
+	streams        []Stream
 	state, latency *prometheus.Desc
 	figures        []figure
 }
 
-func newCollector(streams func() []Stream) *collector {
+func newCollector(streams []Stream) *collector {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc("prefillonly:stream_"+name, help, append([]string{"stream_name", "model_name"}, more...), nil)
 	}
@@ -98,7 +100,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c.streams() {
+	for _, s := range c.streams {
 		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, s.Name, s.Model, s.State)
 		count, below := s.latencyHistogram()
 		out <- prometheus.MustNewConstHistogram(c.latency, count, s.Seconds, below, s.Name, s.Model)
