@@ -153,7 +153,7 @@ func ReadPoints(r io.Reader, name string) ([]Point, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(rows) == 0 || strings.Join(rows[0], ",") != strings.Join(pointHeader, ",") {
-		return nil, fmt.Errorf("%s is not a sweep: its first line is not %q", name, strings.Join(pointHeader, ","))
+		return nil, fmt.Errorf("%s is not a sweep: want %q in its first line", name, strings.Join(pointHeader, ","))
 	}
 	var points []Point
 	for i, row := range rows[1:] {

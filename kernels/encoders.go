@@ -49,5 +49,5 @@ func EncodersOf(b Backend) (Encoders, error) {
 	if e, ok := b.(Encoders); ok {
 		return e, nil
 	}
-	return nil, fmt.Errorf("%s computes no encoders: serve them on the processor, with --device cpu and without ranks", b.Name())
+	return nil, fmt.Errorf("%s does not compute encoders: serve them with --device cpu and without ranks", b.Name())
 }

@@ -99,11 +99,11 @@ func (t HostTensor) Check() error {
 	}
 	switch {
 	case t.Type == I8 && t.Cols > MaxI8Cols:
-		return fmt.Errorf("tensor %q: %s [%d, %d] is wider than %d, which sums of products may be", t.Name, t.Type, t.Rows, t.Cols, MaxI8Cols)
+		return fmt.Errorf("tensor %q: %s [%d, %d] is too wide, want at most %d columns", t.Name, t.Type, t.Rows, t.Cols, MaxI8Cols)
 	case t.Rows < 1 || t.Cols < 1 || int64(len(t.Data)) != want:
-		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d bytes, has %d", t.Name, t.Type, t.Rows, t.Cols, want, len(t.Data))
+		return fmt.Errorf("tensor %q: %s [%d, %d] needs %d bytes, got %d", t.Name, t.Type, t.Rows, t.Cols, want, len(t.Data))
 	case len(t.Scale) != scales:
-		return fmt.Errorf("tensor %q: %s [%d, %d] takes %d scales, has %d", t.Name, t.Type, t.Rows, t.Cols, scales, len(t.Scale))
+		return fmt.Errorf("tensor %q: %s [%d, %d] needs %d scales, got %d", t.Name, t.Type, t.Rows, t.Cols, scales, len(t.Scale))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (t HostTensor) CheckBeside(first HostTensor) error {
 // CheckTable is Check for tables, which may be I8 and not F8E4M3.
 func (t HostTensor) CheckTable() error {
 	if t.Type == F8E4M3 {
-		return fmt.Errorf("tensor %q is %s, which only the weights of linear layers may be", t.Name, t.Type)
+		return fmt.Errorf("tensor %q is %s, which only weights of linear layers can be", t.Name, t.Type)
 	}
 	return t.Check()
 }
@@ -138,7 +138,7 @@ func (t HostTensor) CheckTable() error {
 // codes.
 func (t HostTensor) CheckUnquantized() error {
 	if t.Type.Scaled() {
-		return fmt.Errorf("tensor %q is %s, which only the weights of linear layers may be", t.Name, t.Type)
+		return fmt.Errorf("tensor %q is %s, which only weights of linear layers can be", t.Name, t.Type)
 	}
 	return t.Check()
 }

@@ -136,7 +136,7 @@ func NetworksOf(b Backend) (Networks, error) {
 	if n, ok := b.(Networks); ok {
 		return n, nil
 	}
-	return nil, fmt.Errorf("%s computes no networks of convolutions, which run on one device that does", b.Name())
+	return nil, fmt.Errorf("%s does not compute networks: use one device that does", b.Name())
 }
 
 // Program computes an element out of operands. Its registers are the operands and then, one each, the results
@@ -221,21 +221,21 @@ func (o ElementOp) String() string {
 // Check says whether every instruction is one, and reads registers that are there.
 func (p *Program) Check() error {
 	if p.Operands < 0 || len(p.Code) == 0 {
-		return fmt.Errorf("a program of %d operands and %d instructions", p.Operands, len(p.Code))
+		return fmt.Errorf("invalid program of %d operands and %d instructions", p.Operands, len(p.Code))
 	}
 	for i, in := range p.Code {
 		if in.Op >= lastElementOp {
-			return fmt.Errorf("instruction %d: there is no %v", i, in.Op)
+			return fmt.Errorf("instruction %d: unknown operation %v", i, in.Op)
 		}
 		for _, r := range []int{in.A, in.B, in.C}[:in.Op.Args()] {
 			if r < 0 || r >= p.Operands+i {
-				return fmt.Errorf("instruction %d (%v) reads register %d of %d", i, in.Op, r, p.Operands+i)
+				return fmt.Errorf("instruction %d (%v) reads register %d, want below %d", i, in.Op, r, p.Operands+i)
 			}
 		}
 	}
 	for _, r := range p.Also {
 		if r < 0 || r >= p.Operands+len(p.Code) {
-			return fmt.Errorf("register %d of %d is a result", r, p.Operands+len(p.Code))
+			return fmt.Errorf("invalid result register %d: want below %d", r, p.Operands+len(p.Code))
 		}
 	}
 	return nil

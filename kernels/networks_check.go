@@ -19,17 +19,17 @@ const (
 // Check says whether all elements of the view lie in its buffer, and names the figure that is wrong.
 func (t *Tensor) Check() error {
 	if len(t.Shape) != len(t.Stride) || len(t.Shape) > MaxDims {
-		return fmt.Errorf("a tensor of %d dimensions (of %d at the most) has %d strides", len(t.Shape), MaxDims, len(t.Stride))
+		return fmt.Errorf("tensor has %d dimensions and %d strides, want as many of both, at most %d", len(t.Shape), len(t.Stride), MaxDims)
 	}
 	empty := false
 	for _, d := range t.Shape {
 		if d < 0 || d > math.MaxInt32 {
-			return fmt.Errorf("a dimension of %d elements in %v", d, t.Shape)
+			return fmt.Errorf("invalid dimension %d in shape %v", d, t.Shape)
 		}
 		empty = empty || d == 0
 	}
 	if t.Buf == nil || t.Off < 0 || t.Off%4 != 0 || t.Off > t.Buf.Bytes() {
-		return fmt.Errorf("a tensor %v begins at byte %d of its buffer", t.Shape, t.Off)
+		return fmt.Errorf("invalid offset of tensor %v: byte %d of its buffer", t.Shape, t.Off)
 	}
 	if empty {
 		return nil
@@ -51,7 +51,7 @@ func (t *Tensor) Check() error {
 		inside = inside && first >= 0 && last < elements
 	}
 	if !inside {
-		return fmt.Errorf("a tensor %v with strides %v from element %d on leaves its buffer of %d", t.Shape, t.Stride, t.Off/4, elements)
+		return fmt.Errorf("tensor %v with strides %v from element %d exceeds its buffer of %d", t.Shape, t.Stride, t.Off/4, elements)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (t *Tensor) checkDistinct() error {
 	extent := 1
 	for _, i := range dims {
 		if size(i) < extent {
-			return fmt.Errorf("a result %v with strides %v lies over itself", t.Shape, t.Stride)
+			return fmt.Errorf("result %v with strides %v overlaps itself", t.Shape, t.Stride)
 		}
 		extent += size(i) * (t.Shape[i] - 1)
 	}
@@ -85,7 +85,7 @@ func (t *Tensor) checkImage(spatial, channels int) error {
 		return err
 	}
 	if len(t.Shape) != spatial+2 || t.Shape[spatial+1] != channels {
-		return fmt.Errorf("an image %v, not one of %d spatial dimensions and %d channels", t.Shape, spatial, channels)
+		return fmt.Errorf("image %v, want %d spatial dimensions and %d channels", t.Shape, spatial, channels)
 	}
 	if t.Elements() == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (t *Tensor) checkImage(spatial, channels int) error {
 	for i := spatial + 1; i >= 0; i-- {
 		s := t.Stride[i]
 		if t.Shape[i] > 1 && (s < extent || i == spatial+1 && s != 1) {
-			return fmt.Errorf("an image %v with strides %v is no part of a dense one", t.Shape, t.Stride)
+			return fmt.Errorf("image %v with strides %v is not part of a dense one", t.Shape, t.Stride)
 		}
 		extent += s * (t.Shape[i] - 1)
 	}
@@ -104,12 +104,12 @@ func (t *Tensor) checkImage(spatial, channels int) error {
 // checkWindow checks the figures of a convolution or pool.
 func checkWindow(kernel, strides, dilations []int) error {
 	if n := len(kernel); n < 1 || n > 3 || len(strides) != n || len(dilations) != n {
-		return fmt.Errorf("kernel %v, strides %v, dilations %v: 1 to 3 dimensions, all alike", kernel, strides, dilations)
+		return fmt.Errorf("kernel %v, strides %v, dilations %v: want 1 to 3 values of each", kernel, strides, dilations)
 	}
 	for _, figures := range [][]int{kernel, strides, dilations} {
 		for _, f := range figures {
 			if f < 1 || f > maxWindow {
-				return fmt.Errorf("kernel %v, strides %v, dilations %v: %d is not from 1 to %d", kernel, strides, dilations, f, maxWindow)
+				return fmt.Errorf("kernel %v, strides %v, dilations %v: invalid value %d, want 1 to %d", kernel, strides, dilations, f, maxWindow)
 			}
 		}
 	}
@@ -118,11 +118,11 @@ func checkWindow(kernel, strides, dilations []int) error {
 
 func checkOrigin(origin []int, spatial int) error {
 	if len(origin) != spatial {
-		return fmt.Errorf("origin %v of %d spatial dimensions", origin, spatial)
+		return fmt.Errorf("origin %v, want %d values", origin, spatial)
 	}
 	for _, o := range origin {
 		if o < -maxOrigin || o > maxOrigin {
-			return fmt.Errorf("origin %v", origin)
+			return fmt.Errorf("invalid origin %v: want values within %d", origin, maxOrigin)
 		}
 	}
 	return nil
@@ -134,14 +134,14 @@ func (s *ConvSpec) Check() error {
 		return err
 	}
 	if s.In < 1 || s.Out < 1 || s.Groups < 1 || s.In%s.Groups != 0 || s.Out%s.Groups != 0 {
-		return fmt.Errorf("%d channels become %d in %d groups", s.In, s.Out, s.Groups)
+		return fmt.Errorf("cannot divide %d and %d channels into %d groups", s.In, s.Out, s.Groups)
 	}
 	weights := float64(s.Out) * float64(s.In/s.Groups)
 	for _, k := range s.Kernel {
 		weights *= float64(k)
 	}
 	if weights > math.MaxInt32 {
-		return fmt.Errorf("a convolution of %g weights", weights)
+		return fmt.Errorf("convolution has %g weights, too many", weights)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func CheckFilter(s ConvSpec, weight, bias HostTensor) error {
 		return err
 	}
 	if weight.Rows != s.Out || weight.Cols != s.Taps() {
-		return fmt.Errorf("tensor %q is [%d, %d], a filter of %d x %d", weight.Name, weight.Rows, weight.Cols, s.Out, s.Taps())
+		return fmt.Errorf("tensor %q is [%d, %d], want a filter [%d, %d]", weight.Name, weight.Rows, weight.Cols, s.Out, s.Taps())
 	}
 	if len(bias.Data) == 0 {
 		return nil
@@ -164,7 +164,7 @@ func CheckFilter(s ConvSpec, weight, bias HostTensor) error {
 		return err
 	}
 	if bias.Rows*bias.Cols != s.Out {
-		return fmt.Errorf("bias %q has %d elements, a filter %d outputs", bias.Name, bias.Rows*bias.Cols, s.Out)
+		return fmt.Errorf("bias %q has %d elements, want %d", bias.Name, bias.Rows*bias.Cols, s.Out)
 	}
 	return nil
 }
@@ -176,13 +176,13 @@ func CheckConv(dst, src Tensor, s ConvSpec, origin []int, then *Program, operand
 	}
 	if then == nil {
 		if len(operands) != 0 {
-			return fmt.Errorf("convolution: %d operands of no program", len(operands))
+			return fmt.Errorf("convolution: got %d operands without a program", len(operands))
 		}
 		return nil
 	}
 	read := len(operands) - len(then.Also)
 	if then.Operands != read+1 {
-		return fmt.Errorf("convolution: a program of %d operands and %d more results gets %d tensors beside the sum", then.Operands, len(then.Also), len(operands))
+		return fmt.Errorf("convolution: program has %d operands and %d more results, got %d tensors beside the sum", then.Operands, len(then.Also), len(operands))
 	}
 	if err := checkProgram(dst, then, operands); err != nil {
 		return err
@@ -204,7 +204,7 @@ func checkConv(output, input Tensor, s ConvSpec, origin []int) error {
 		return err
 	}
 	if output.Shape[0] != input.Shape[0] {
-		return fmt.Errorf("%d images become %d", input.Shape[0], output.Shape[0])
+		return fmt.Errorf("got %d images, output has %d", input.Shape[0], output.Shape[0])
 	}
 	return checkOrigin(origin, len(s.Kernel))
 }
@@ -230,10 +230,10 @@ func checkPool(output, input Tensor, s PoolSpec, origin []int) error {
 		return err
 	}
 	if !s.Max && s.Counted && len(s.CountedEnd) != len(s.Kernel) {
-		return fmt.Errorf("a mean of %d spatial dimensions counts up to %v", len(s.Kernel), s.CountedEnd)
+		return fmt.Errorf("mean over %d spatial dimensions has counted end %v", len(s.Kernel), s.CountedEnd)
 	}
 	if len(output.Shape) == 0 {
-		return fmt.Errorf("an output without dimensions")
+		return fmt.Errorf("output has no dimensions")
 	}
 	channels := output.Shape[len(output.Shape)-1]
 	return checkConv(output, input, ConvSpec{In: channels, Out: channels, Kernel: s.Kernel}, origin)
@@ -244,7 +244,7 @@ func CheckPoolBackward(dst, grad, src Tensor, s PoolSpec, origin []int) error {
 	err := checkPool(grad, dst, s, origin)
 	if err == nil && s.Max {
 		if err = checkPool(grad, src, s, origin); err == nil && !slices.Equal(src.Shape, dst.Shape) {
-			err = fmt.Errorf("the gradient of an input %v is %v", src.Shape, dst.Shape)
+			err = fmt.Errorf("gradient of input %v has shape %v", src.Shape, dst.Shape)
 		}
 	}
 	if err != nil {
@@ -269,11 +269,11 @@ func CheckInterpolate(dst, src Tensor, dim int, t Taps) error {
 		return fmt.Errorf("interpolation: %w", err)
 	}
 	if dim < 0 || dim >= len(dst.Shape) || len(src.Shape) != len(dst.Shape) {
-		return fmt.Errorf("interpolation of %v to %v along dimension %d", src.Shape, dst.Shape, dim)
+		return fmt.Errorf("cannot interpolate %v to %v along dimension %d", src.Shape, dst.Shape, dim)
 	}
 	for i := range dst.Shape {
 		if i != dim && dst.Shape[i] != src.Shape[i] {
-			return fmt.Errorf("interpolation of %v to %v along dimension %d", src.Shape, dst.Shape, dim)
+			return fmt.Errorf("cannot interpolate %v to %v along dimension %d", src.Shape, dst.Shape, dim)
 		}
 	}
 	if err := t.check(dst.Shape[dim], src.Shape[dim]); err != nil {
@@ -285,16 +285,16 @@ func CheckInterpolate(dst, src Tensor, dim int, t Taps) error {
 // check says whether t makes out elements of in.
 func (t *Taps) check(out, in int) error {
 	if len(t.Start) != out+1 || t.Start[0] < 0 || int(t.Start[out]) > len(t.Index) || len(t.Index) != len(t.Weight) {
-		return fmt.Errorf("%d starts, %d indices and %d weights of taps that make %d outputs", len(t.Start), len(t.Index), len(t.Weight), out)
+		return fmt.Errorf("got %d starts, %d indices and %d weights of taps for %d outputs", len(t.Start), len(t.Index), len(t.Weight), out)
 	}
 	for i := range out {
 		if t.Start[i] > t.Start[i+1] {
-			return fmt.Errorf("taps of output %d are from %d to %d", i, t.Start[i], t.Start[i+1])
+			return fmt.Errorf("invalid taps of output %d: %d to %d", i, t.Start[i], t.Start[i+1])
 		}
 	}
 	for _, i := range t.Index {
 		if i < 0 || int(i) >= in {
-			return fmt.Errorf("a tap at %d of %d inputs", i, in)
+			return fmt.Errorf("invalid tap %d: want below %d", i, in)
 		}
 	}
 	return nil
@@ -309,7 +309,7 @@ func CheckMatMul(dst, a, b Tensor) error {
 	if n < 0 || len(a.Shape) != n+2 || len(b.Shape) != n+2 ||
 		!slices.Equal(dst.Shape[:n], a.Shape[:n]) || !slices.Equal(dst.Shape[:n], b.Shape[:n]) ||
 		dst.Shape[n] != a.Shape[n] || a.Shape[n+1] != b.Shape[n] || dst.Shape[n+1] != b.Shape[n+1] {
-		return fmt.Errorf("matrix product of %v and %v into %v", a.Shape, b.Shape, dst.Shape)
+		return fmt.Errorf("cannot multiply %v by %v into %v", a.Shape, b.Shape, dst.Shape)
 	}
 	return nil
 }
@@ -326,7 +326,7 @@ func CheckMap(dst Tensor, p *Program, operands []Tensor) error {
 		return fmt.Errorf("map: got %d operands, want %d", len(operands), p.Operands)
 	}
 	if len(p.Also) != 0 {
-		return fmt.Errorf("map: a program of %d results, of which only a convolution writes more than one", 1+len(p.Also))
+		return fmt.Errorf("map: program has %d results, want 1", 1+len(p.Also))
 	}
 	return checkProgram(dst, p, operands)
 }
@@ -338,10 +338,10 @@ func checkProgram(dst Tensor, p *Program, operands []Tensor) error {
 	}
 	for i, o := range operands {
 		if err := o.Check(); err != nil {
-			return fmt.Errorf("operand %d of a program: %w", i, err)
+			return fmt.Errorf("operand %d: %w", i, err)
 		}
 		if !slices.Equal(o.Shape, dst.Shape) {
-			return fmt.Errorf("operand %d of a program is %v, the result %v", i, o.Shape, dst.Shape)
+			return fmt.Errorf("operand %d is %v, result is %v", i, o.Shape, dst.Shape)
 		}
 	}
 	return nil
@@ -353,14 +353,14 @@ func CheckReduce(dst, src Tensor, how Reduction) error {
 		return fmt.Errorf("reduction: %w", err)
 	}
 	if how > Product {
-		return fmt.Errorf("reduction %d", how)
+		return fmt.Errorf("unknown reduction %d", how)
 	}
 	if len(dst.Shape) != len(src.Shape) {
-		return fmt.Errorf("reduction of %v to %v", src.Shape, dst.Shape)
+		return fmt.Errorf("cannot reduce %v to %v", src.Shape, dst.Shape)
 	}
 	for i, d := range dst.Shape {
 		if d != src.Shape[i] && d != 1 {
-			return fmt.Errorf("reduction of %v to %v", src.Shape, dst.Shape)
+			return fmt.Errorf("cannot reduce %v to %v", src.Shape, dst.Shape)
 		}
 	}
 	return nil

@@ -66,12 +66,12 @@ func TestCheckNamesTheFigure(t *testing.T) {
 	window := []int{3, 3}
 	s := ConvSpec{In: 4, Out: 6, Groups: 2, Kernel: window, Strides: []int{1, 1}, Dilations: []int{1, 1}}
 	for want, err := range map[string]error{
-		"an image [1 5 5 3], not one of 2 spatial dimensions and 4 channels": CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 3), s, []int{0, 0}, nil, nil),
-		"2 images become 1":                   CheckConv(image(1, 5, 5, 6), image(2, 5, 5, 4), s, []int{0, 0}, nil, nil),
-		"origin [0] of 2":                     CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, []int{0}, nil, nil),
-		"4 channels become 6 in 4 groups":     CheckFilter(ConvSpec{In: 4, Out: 6, Groups: 4, Kernel: window, Strides: window, Dilations: window}, HostTensor{}, HostTensor{}),
-		"reduction of [1 2 3 4] to [1 3 1 1]": CheckReduce(image(1, 3, 1, 1), image(1, 2, 3, 4), Sum),
-		"a tap at 5 of 5 inputs":              CheckInterpolate(image(1, 1, 1, 1), image(1, 1, 5, 1), 2, Taps{[]int32{0, 1}, []int32{5}, []float32{1}}),
+		"image [1 5 5 3], want 2 spatial dimensions and 4 channels": CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 3), s, []int{0, 0}, nil, nil),
+		"got 2 images, output has 1":                                CheckConv(image(1, 5, 5, 6), image(2, 5, 5, 4), s, []int{0, 0}, nil, nil),
+		"origin [0], want 2 values":                                 CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, []int{0}, nil, nil),
+		"cannot divide 4 and 6 channels into 4 groups":              CheckFilter(ConvSpec{In: 4, Out: 6, Groups: 4, Kernel: window, Strides: window, Dilations: window}, HostTensor{}, HostTensor{}),
+		"cannot reduce [1 2 3 4] to [1 3 1 1]":                      CheckReduce(image(1, 3, 1, 1), image(1, 2, 3, 4), Sum),
+		"invalid tap 5: want below 5":                               CheckInterpolate(image(1, 1, 1, 1), image(1, 1, 5, 1), 2, Taps{[]int32{0, 1}, []int32{5}, []float32{1}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

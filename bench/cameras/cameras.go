@@ -68,13 +68,13 @@ func New(o Options) (*Client, error) {
 	base, err := url.Parse(o.BaseURL)
 	switch {
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, fmt.Errorf("base URL %q is not of the form http://host:port", o.BaseURL)
+		return nil, fmt.Errorf("invalid base URL %q: want http://host:port", o.BaseURL)
 	case o.Cameras < 1 || o.Cameras > 10_000:
-		return nil, fmt.Errorf("%d cameras; 1 to 10000 can be had", o.Cameras)
+		return nil, fmt.Errorf("invalid number of cameras %d: want 1 to 10000", o.Cameras)
 	case !(o.Rate > 0) || o.Rate > 1000:
-		return nil, fmt.Errorf("%v frames a second; more than 0 and up to 1000 can be had", o.Rate)
+		return nil, fmt.Errorf("invalid frame rate %v: want more than 0, at most 1000", o.Rate)
 	case o.Deadline <= 0 || o.Duration <= 0:
-		return nil, fmt.Errorf("a deadline of %v and a duration of %v; both must be positive", o.Deadline, o.Duration)
+		return nil, fmt.Errorf("invalid deadline %v or duration %v: want positive times", o.Deadline, o.Duration)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -101,7 +101,7 @@ func (c *Client) Connect(ctx context.Context) error {
 		return err
 	}
 	if len(m.Inputs) != 1 {
-		return fmt.Errorf("model %s has %d inputs; frames have one", c.o.Model, len(m.Inputs))
+		return fmt.Errorf("model %s has %d inputs, want one", c.o.Model, len(m.Inputs))
 	}
 	in := m.Inputs[0]
 	datatype, shape, data := in.Datatype, in.Shape, []byte(nil)
@@ -110,7 +110,7 @@ func (c *Client) Connect(ctx context.Context) error {
 		data = append([]byte{byte(len(c.o.Picture)), byte(len(c.o.Picture) >> 8), byte(len(c.o.Picture) >> 16), byte(len(c.o.Picture) >> 24)}, c.o.Picture...)
 	} else {
 		if datatype != "FP32" {
-			return fmt.Errorf("input %s of model %s is of %s; give a picture", in.Name, c.o.Model, datatype)
+			return fmt.Errorf("input %s of model %s has type %s: give a picture", in.Name, c.o.Model, datatype)
 		}
 		var err error
 		if data, err = randomFrame(shape); err != nil {

@@ -125,11 +125,11 @@ func TestRunEnds(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	good := Options{BaseURL: "http://localhost:1", Model: "m", Cameras: 1, Rate: 1, Deadline: 1, Duration: 1}
 	for want, change := range map[string]func(*Options){
-		"base URL":            func(o *Options) { o.BaseURL = "localhost:1" },
-		"0 cameras":           func(o *Options) { o.Cameras = 0 },
-		"-1 frames a second":  func(o *Options) { o.Rate = -1 },
-		"a deadline of 0s":    func(o *Options) { o.Deadline = 0 },
-		"a duration of -1ns ": func(o *Options) { o.Duration = -1 },
+		"base URL":                    func(o *Options) { o.BaseURL = "localhost:1" },
+		"invalid number of cameras 0": func(o *Options) { o.Cameras = 0 },
+		"invalid frame rate -1":       func(o *Options) { o.Rate = -1 },
+		"invalid deadline 0s":         func(o *Options) { o.Deadline = 0 },
+		"duration -1ns":               func(o *Options) { o.Duration = -1 },
 	} {
 		o := good
 		change(&o)

@@ -17,11 +17,11 @@ func randomFrame(shape []int) ([]byte, error) {
 	n := 1
 	for i, d := range shape {
 		if d < 0 && i > 0 {
-			return nil, fmt.Errorf("its shape %v leaves the size of a frame open; give a picture", shape)
+			return nil, fmt.Errorf("shape %v leaves the size of a frame open: give a picture", shape)
 		}
 		shape[i] = max(d, 1)
 		if n *= shape[i]; n > largest {
-			return nil, fmt.Errorf("a frame of %v is too large", shape)
+			return nil, fmt.Errorf("frame of shape %v is too large", shape)
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))

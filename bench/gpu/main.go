@@ -89,14 +89,14 @@ func runPart(out io.Writer, r request) error {
 		}
 	}
 	if at < 0 {
-		return fmt.Errorf("no part %q; see -help", r.part)
+		return fmt.Errorf("unknown part %q: see -help", r.part)
 	}
 	sizes, ok := onGPU(r.model)
 	if !ok {
-		return fmt.Errorf("no model %q; see -help", r.model)
+		return fmt.Errorf("unknown model %q: see -help", r.model)
 	}
 	if _, ok := weightTypes[r.weights]; !ok {
-		return fmt.Errorf("no weights of type %q; see -help", r.weights)
+		return fmt.Errorf("unknown type of weights %q: see -help", r.weights)
 	}
 	opened, err := driver.Open(0, driver.Options{AttentionBackend: r.attention, Note: func(s string) { fmt.Fprintf(out, "%s\n\n", s) }})
 	if errors.Is(err, driver.ErrNoDevice) || err != nil && r.attention == "cudnn" {

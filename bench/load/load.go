@@ -66,17 +66,17 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(o.BaseURL)
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("base URL %q is not of the form http://host:port", o.BaseURL)
+		return nil, fmt.Errorf("invalid base URL %q: want http://host:port", o.BaseURL)
 	}
 	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1")
 	if o.Vocabulary == (workload.Vocabulary{}) {
 		o.Vocabulary = workload.DefaultVocabulary
 	}
 	if o.Vocabulary.High <= o.Vocabulary.Low {
-		return nil, fmt.Errorf("vocabulary [%d, %d) is empty", o.Vocabulary.Low, o.Vocabulary.High)
+		return nil, fmt.Errorf("empty vocabulary [%d, %d)", o.Vocabulary.Low, o.Vocabulary.High)
 	}
 	if o.MaxConcurrency < 0 {
-		return nil, fmt.Errorf("max concurrency %d is negative", o.MaxConcurrency)
+		return nil, fmt.Errorf("invalid max concurrency %d: want 0 or more", o.MaxConcurrency)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns = 0 // no bound
@@ -124,7 +124,7 @@ func (c *Client) Connect(ctx context.Context) (string, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil || len(list.Data) == 0 {
-		return "", fmt.Errorf("%s/v1/models lists no model; name one", c.base)
+		return "", fmt.Errorf("%s/v1/models lists no model: name one", c.base)
 	}
 	c.options.Model = list.Data[0].ID
 	return c.options.Model, nil

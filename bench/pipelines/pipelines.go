@@ -111,7 +111,7 @@ func Open(name string, s Source) (*Study, error) {
 			return study, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no pipeline %s; there are %v", name, Names())
+	return nil, fmt.Errorf("unknown pipeline %s: want one of %v", name, Names())
 }
 
 // Row is what a way took in one setting, over a whole stream.

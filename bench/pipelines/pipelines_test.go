@@ -146,7 +146,7 @@ func TestEven(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	if _, err := Open("nothing", Source{}); err == nil || !strings.Contains(err.Error(), "there is no pipeline nothing") {
+	if _, err := Open("nothing", Source{}); err == nil || !strings.Contains(err.Error(), "unknown pipeline nothing") {
 		t.Errorf("%v", err)
 	}
 }

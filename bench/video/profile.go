@@ -30,7 +30,7 @@ func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules)
 		p.Longest = max(p.Longest, differences[i+1])
 	}
 	if p.Longest == 0 {
-		return nil, fmt.Errorf("%s: its first %d frames do not differ, and no filter can be learnt of them", clip.Name, len(part.Frames))
+		return nil, fmt.Errorf("%s: the first %d frames do not differ: cannot learn a filter", clip.Name, len(part.Frames))
 	}
 	thresholds := make([]float64, filterThresholds)
 	for i := range thresholds {
@@ -50,7 +50,7 @@ func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules)
 		})
 	}
 	if len(p.Examples) == 0 {
-		return nil, fmt.Errorf("%s: %d frames are too few to learn a filter of", clip.Name, len(part.Frames))
+		return nil, fmt.Errorf("%s: %d frames are too few to learn a filter", clip.Name, len(part.Frames))
 	}
 	return p, nil
 }

@@ -71,7 +71,7 @@ func Read(r io.Reader) ([]Row, error) {
 		return nil, err
 	}
 	if len(records) == 0 || !slices.Equal(records[0], columns) {
-		return nil, fmt.Errorf("results begin with the columns %s", strings.Join(columns, ","))
+		return nil, fmt.Errorf("invalid results: want the columns %s", strings.Join(columns, ","))
 	}
 	var rows []Row
 	for n, record := range records[1:] {

@@ -23,13 +23,13 @@ type Arrivals struct {
 // Validate reports a rate that cannot be kept.
 func (a Arrivals) Validate() error {
 	if !(a.Rate > 0) {
-		return fmt.Errorf("request rate %v is impossible: give a number of requests per second above 0, or inf", a.Rate)
+		return fmt.Errorf("invalid request rate %v: want a number above 0, or inf", a.Rate)
 	}
 	if a.Rate > 1e6 && !math.IsInf(a.Rate, 1) {
-		return fmt.Errorf("request rate %v is impossible: at most 1e6 requests per second can be sent; give inf to send all at once", a.Rate)
+		return fmt.Errorf("invalid request rate %v: want at most 1e6 requests per second, or inf to send all at once", a.Rate)
 	}
 	if a.Gap < 0 {
-		return fmt.Errorf("gap %v between the requests of a session is negative", a.Gap)
+		return fmt.Errorf("invalid gap %v between requests of a session: want 0 or more", a.Gap)
 	}
 	return nil
 }

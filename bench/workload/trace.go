@@ -63,7 +63,7 @@ func ReadTrace(r io.Reader, name string) ([]Request, error) {
 		}
 		q, err := parseLine(text)
 		if err == nil && len(requests) > 0 && q.At < requests[len(requests)-1].At {
-			err = fmt.Errorf("at %v comes before the request above it (%v); sort the trace by time", q.At.Seconds(), requests[len(requests)-1].At.Seconds())
+			err = fmt.Errorf("at %v is before the request above it (%v): sort the trace by time", q.At.Seconds(), requests[len(requests)-1].At.Seconds())
 		}
 		if err != nil {
 			return nil, &LineError{File: name, Line: number, Err: err}
@@ -89,16 +89,16 @@ func parseLine(text []byte) (Request, error) {
 		return Request{}, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Request{}, errors.New("more than one JSON value in the line")
+		return Request{}, errors.New("got several JSON values in the line, want one")
 	}
 	q := Request{Model: l.Model, User: l.User, MaxTokens: 1, Allowed: l.Allowed}
 	switch {
 	case l.At == nil:
-		return Request{}, errors.New(`"at" is missing`)
+		return Request{}, errors.New(`missing "at"`)
 	case !(*l.At >= 0 && *l.At <= maxSeconds):
-		return Request{}, fmt.Errorf("at %v is outside 0..%g seconds", *l.At, maxSeconds)
+		return Request{}, fmt.Errorf("invalid at %v: want 0 to %g seconds", *l.At, maxSeconds)
 	case l.MaxTokens != nil && *l.MaxTokens < 1:
-		return Request{}, fmt.Errorf("max_tokens %d is below 1", *l.MaxTokens)
+		return Request{}, fmt.Errorf("invalid max_tokens %d: want at least 1", *l.MaxTokens)
 	case l.MaxTokens != nil:
 		q.MaxTokens = *l.MaxTokens
 	}
@@ -110,11 +110,11 @@ func parseLine(text []byte) (Request, error) {
 
 func (l *traceLine) parsePrompt() (Prompt, error) {
 	if (len(l.Prompt) > 0) == (l.Shape != nil) {
-		return Prompt{}, errors.New(`one of "prompt" and "shape" is needed`)
+		return Prompt{}, errors.New(`want "prompt" or "shape"`)
 	}
 	if s := l.Shape; s != nil {
 		if s.PrefixTokens < 0 || s.SuffixTokens < 0 || s.PrefixTokens > maxPromptTokens || s.SuffixTokens > maxPromptTokens || s.Len() == 0 {
-			return Prompt{}, fmt.Errorf("a prompt of %d + %d tokens is outside 1..%d", s.PrefixTokens, s.SuffixTokens, maxPromptTokens)
+			return Prompt{}, fmt.Errorf("invalid prompt of %d + %d tokens: want 1 to %d", s.PrefixTokens, s.SuffixTokens, maxPromptTokens)
 		}
 		return Prompt{Shape: *s}, nil
 	}
@@ -126,10 +126,10 @@ func (l *traceLine) parsePrompt() (Prompt, error) {
 		err = json.Unmarshal(l.Prompt, &p.Text)
 	}
 	if err != nil {
-		return Prompt{}, fmt.Errorf("prompt is neither a string nor a list of token ids: %w", err)
+		return Prompt{}, fmt.Errorf("invalid prompt: want a string or a list of token ids: %w", err)
 	}
 	if p.Text == "" && len(p.Tokens) == 0 {
-		return Prompt{}, errors.New("prompt is empty")
+		return Prompt{}, errors.New("empty prompt")
 	}
 	return p, nil
 }

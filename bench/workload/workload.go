@@ -151,7 +151,7 @@ func Named(name string) (Spec, error) {
 			return s, nil
 		}
 	}
-	return Spec{}, fmt.Errorf("unknown workload %q: it is none of post-recommendation, credit-verification and short-prompts", name)
+	return Spec{}, fmt.Errorf("unknown workload %q: want post-recommendation, credit-verification or short-prompts", name)
 }
 
 // Scale multiplies all lengths by tokens and the number of users by users, keeping at least one of
@@ -162,7 +162,7 @@ func (s Spec) Scale(tokens, users float64) (Spec, error) {
 		value float64
 	}{{"token", tokens}, {"user", users}} {
 		if !(f.value > 0) || math.IsInf(f.value, 0) {
-			return Spec{}, fmt.Errorf("%s scale %v is not a positive number", f.name, f.value)
+			return Spec{}, fmt.Errorf("invalid %s scale %v: want a positive number", f.name, f.value)
 		}
 	}
 	scaled := func(n int) int {

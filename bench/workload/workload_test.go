@@ -137,7 +137,7 @@ func TestScaleKeepsRatios(t *testing.T) {
 
 func TestImpossibleRates(t *testing.T) {
 	for _, rate := range []float64{0, -2, math.NaN(), 1e9} {
-		if _, err := CreditVerification().Generate(Arrivals{Rate: rate}, 1); err == nil || !strings.Contains(err.Error(), "impossible") {
+		if _, err := CreditVerification().Generate(Arrivals{Rate: rate}, 1); err == nil || !strings.Contains(err.Error(), "invalid request rate") {
 			t.Errorf("rate %v: error %v", rate, err)
 		}
 	}
@@ -192,19 +192,19 @@ func TestTraceErrorsNameTheLine(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"at":2,"prompt":"x"`:            "unexpected EOF",
 		`{"at":2,"prompt":"x","promt":1}`: "promt",
-		`{"prompt":"x"}`:                  `"at" is missing`,
-		`{"at":-1,"prompt":"x"}`:          "at -1 is outside",
-		`{"at":0.5,"prompt":"x"}`:         "comes before",
-		`{"at":2}`:                        "one of",
-		`{"at":2,"prompt":"x","shape":{"prefix_tokens":1}}`:       "one of",
+		`{"prompt":"x"}`:                  `missing "at"`,
+		`{"at":-1,"prompt":"x"}`:          "invalid at -1",
+		`{"at":0.5,"prompt":"x"}`:         "is before",
+		`{"at":2}`:                        `want "prompt" or "shape"`,
+		`{"at":2,"prompt":"x","shape":{"prefix_tokens":1}}`:       `want "prompt" or "shape"`,
 		`{"at":2,"prompt":""}`:                                    "empty",
 		`{"at":2,"prompt":[]}`:                                    "empty",
-		`{"at":2,"prompt":[-1]}`:                                  "neither a string nor",
-		`{"at":2,"prompt":3}`:                                     "neither a string nor",
-		`{"at":2,"shape":{"prefix_tokens":-1,"suffix_tokens":3}}`: "outside",
-		`{"at":2,"shape":{"prefix_tokens":99999999999}}`:          "outside",
+		`{"at":2,"prompt":[-1]}`:                                  "want a string or",
+		`{"at":2,"prompt":3}`:                                     "want a string or",
+		`{"at":2,"shape":{"prefix_tokens":-1,"suffix_tokens":3}}`: "invalid prompt of",
+		`{"at":2,"shape":{"prefix_tokens":99999999999}}`:          "invalid prompt of",
 		`{"at":2,"prompt":"x","max_tokens":0}`:                    "max_tokens 0",
-		`{"at":2,"prompt":"x"} {}`:                                "more than one",
+		`{"at":2,"prompt":"x"} {}`:                                "several JSON values",
 		`[]`:                                                      "cannot unmarshal",
 		`{"at":2,"shape":{"prefix":1,"prefix_tokens":1,"suffix":1,"suffix_tokens":1e400}}`: "suffix_tokens",
 	} {

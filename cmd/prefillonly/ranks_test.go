@@ -61,7 +61,7 @@ func TestServeOverRanks(t *testing.T) {
 // TestImpossibleRanks checks that serve ends with the figures when a model cannot be divided so.
 func TestImpossibleRanks(t *testing.T) {
 	for want, args := range map[string][]string{
-		"3 ranks cannot share 4 attention heads, 2 key-value heads and an MLP of 512 columns evenly": {"--tensor-parallel-size", "3", "--threads", "3"},
+		"3 ranks cannot divide 4 attention heads, 2 key-value heads and an MLP of 512 columns evenly": {"--tensor-parallel-size", "3", "--threads", "3"},
 		"--tensor-parallel-size 2 is more than the 1 threads to divide":                              {"--tensor-parallel-size", "2", "--threads", "1"},
 		"want a divisor of the 3 GPUs of cuda:0,1,2":                                                 {"--tensor-parallel-size", "2", "--device", "cuda:0,1,2"},
 	} {

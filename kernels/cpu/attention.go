@@ -60,7 +60,7 @@ func (b *Backend) segmentList(op string, rows int, heads kernels.Heads, blockTok
 		list[i] = C.pf_segment{row: C.int(s.Row), rows: C.int(s.Rows), pos: C.int(s.Pos), len: C.int(s.Len), blocks: (*unsafe.Pointer)(unsafe.Add(a.blocks, uintptr(next)*unsafe.Sizeof(uintptr(0))))}
 		for _, block := range s.Blocks {
 			if block.Off < 0 || block.Off+bytes > block.Buf.Bytes() {
-				b.fail("%s: a block ends at byte %d of a buffer of %d", op, block.Off+bytes, block.Buf.Bytes())
+				b.fail("%s: block ends at byte %d of a buffer of %d", op, block.Off+bytes, block.Buf.Bytes())
 				return nil, false
 			}
 			blocks[next] = block.Buf.(*buffer).At(block.Off)
@@ -94,7 +94,7 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	if r, ok := spec.Rope.(*rope); ok {
 		for _, s := range segs {
 			if s.Pos+s.Rows > r.max {
-				b.fail("StoreKV: position %d of %d", s.Pos+s.Rows-1, r.max)
+				b.fail("StoreKV: invalid position %d: want below %d", s.Pos+s.Rows-1, r.max)
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (b *Backend) headNorm(w kernels.Vector, dim int) *C.float {
 		return nil
 	}
 	if w.Len() != dim {
-		b.fail("StoreKV: %d norm weights for heads of %d", w.Len(), dim)
+		b.fail("StoreKV: got %d norm weights, want %d", w.Len(), dim)
 		return nil
 	}
 	return w.(*vector).floats()

@@ -122,7 +122,7 @@ func (b *Backend) fail(format string, args ...any) {
 // check records the failure of a C operation, which is always want of memory.
 func (b *Backend) check(op string, code C.int) {
 	if code != 0 {
-		b.fail("%s: no memory for intermediates", op)
+		b.fail("%s: cannot allocate intermediates", op)
 	}
 }
 

@@ -20,7 +20,7 @@ func (b *Backend) normalised(op string, x kernels.Mat, n kernels.Norm) (C.pf_row
 	}
 	if n.Bias != nil {
 		if n.Bias.Len() != x.Cols {
-			b.fail("%s: a norm's bias of %d for %d columns", op, n.Bias.Len(), x.Cols)
+			b.fail("%s: norm bias has %d elements, want %d", op, n.Bias.Len(), x.Cols)
 			return rows, false
 		}
 		rows.bias = n.Bias.(*vector).floats()
@@ -31,7 +31,7 @@ func (b *Backend) normalised(op string, x kernels.Mat, n kernels.Norm) (C.pf_row
 // LayerNorm normalises rows by all threads.
 func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
 	if dst.Type != kernels.F32 && dst.Type != kernels.BF16 || !b.fits("LayerNorm", "dst", dst, x.Rows, x.Cols, dst.Type) {
-		b.fail("LayerNorm: dst is %s", dst.Type)
+		b.fail("LayerNorm: invalid type %s of dst", dst.Type)
 		return
 	}
 	if rows, ok := b.normalised("LayerNorm", x, n); ok {
@@ -54,7 +54,7 @@ func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activa
 	of := map[kernels.Activation]C.pf_activation{kernels.GELU: C.PF_GELU_ERF, kernels.GELUTanh: C.PF_GELU_TANH}
 	how, known := of[act]
 	if !known {
-		b.fail("LayerNormMLP: there is no %v", act)
+		b.fail("LayerNormMLP: unknown activation %v", act)
 		return
 	}
 	if !b.inner("LayerNormMLP", x, up, down) {

@@ -17,7 +17,7 @@ func (b *Backend) residual(op string, x kernels.Mat, w kernels.Vector, eps float
 	rows := C.pf_rows{x: float32s(x), stride: C.size_t(x.Stride), rows: C.int(x.Rows), cols: C.int(x.Cols), eps: C.float(eps)}
 	if w != nil {
 		if w.Len() != x.Cols {
-			b.fail("%s: %d norm weights for %d columns", op, w.Len(), x.Cols)
+			b.fail("%s: got %d norm weights, want %d", op, w.Len(), x.Cols)
 			return C.pf_rows{}, false
 		}
 		rows.weight = w.(*vector).floats()
@@ -63,7 +63,7 @@ func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float
 // inner checks the matrices of an MLP.
 func (b *Backend) inner(op string, x kernels.Mat, up, down kernels.Linear) bool {
 	if up.In() != x.Cols || up.Out() != down.In() || down.Out() != x.Cols {
-		b.fail("%s: [%d, %d] and [%d, %d] on %d columns", op, up.Out(), up.In(), down.Out(), down.In(), x.Cols)
+		b.fail("%s: matrices [%d, %d] and [%d, %d] do not fit %d columns", op, up.Out(), up.In(), down.Out(), down.In(), x.Cols)
 		return false
 	}
 	return true

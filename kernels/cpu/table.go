@@ -77,7 +77,7 @@ func (b *Backend) NewTable(tensor kernels.HostTensor) (kernels.Table, error) {
 
 func (t *table) pack(b *Backend, tensor kernels.HostTensor) (err error) {
 	if t.cols > C.PF_CODED_MAX_COLS {
-		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, of an LM head in %s there may be %d", tensor.Name, t.cols, tensor.Type, int(C.PF_CODED_MAX_COLS))
+		return fmt.Errorf("kernels/cpu: tensor %q has %d columns of an LM head in %s, want at most %d", tensor.Name, t.cols, tensor.Type, int(C.PF_CODED_MAX_COLS))
 	}
 	t.codes, err = b.pack([]kernels.HostTensor{tensor}, tensor.Rows, false)
 	return err
@@ -110,7 +110,7 @@ func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
 // embedded checks the operands of an embedding.
 func (b *Backend) embedded(op string, x kernels.Mat, t kernels.Table, ids []uint32) (C.pf_rows, bool) {
 	if t.(*table).codes != nil {
-		b.fail("%s: the table is an LM head in int8, not an embedding", op)
+		b.fail("%s: got an LM head in int8, want an embedding", op)
 		return C.pf_rows{}, false
 	}
 	if !b.within(op, t, ids) || !b.fits(op, "x", x, len(ids), t.Cols(), kernels.F32) {
@@ -123,7 +123,7 @@ func (b *Backend) embedded(op string, x kernels.Mat, t kernels.Table, ids []uint
 func (b *Backend) within(op string, t kernels.Table, ids []uint32) bool {
 	for _, id := range ids {
 		if int(id) >= t.Rows() {
-			b.fail("%s: token %d of a vocabulary of %d", op, id, t.Rows())
+			b.fail("%s: invalid token %d: the vocabulary has %d", op, id, t.Rows())
 			return false
 		}
 	}

@@ -67,7 +67,7 @@ func checkWeights(t, first kernels.HostTensor) error {
 		return fmt.Errorf("kernels/cpu: %w", err)
 	}
 	if kind := kindOf(t); (kind == C.PF_FP8 || kind == C.PF_INT8_WEIGHTS) && t.Cols > C.PF_EXPANDED_MAX_IN {
-		return fmt.Errorf("kernels/cpu: tensor %q has %d columns, of weights in %s there may be %d", t.Name, t.Cols, t.Type, int(C.PF_EXPANDED_MAX_IN))
+		return fmt.Errorf("kernels/cpu: tensor %q has %d columns of %s, want at most %d", t.Name, t.Cols, t.Type, int(C.PF_EXPANDED_MAX_IN))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, e
 		out += part.Rows
 	}
 	if out == 0 {
-		return nil, fmt.Errorf("kernels/cpu: a matrix of no tensors")
+		return nil, fmt.Errorf("kernels/cpu: matrix without tensors")
 	}
 	l, err := b.pack(parts, out, false)
 	if err != nil {
@@ -196,7 +196,7 @@ func (l *linear) setBias(parts, bias []kernels.HostTensor) error {
 		return nil
 	}
 	if len(bias) != len(parts) {
-		return fmt.Errorf("kernels/cpu: %d biases for %d tensors", len(bias), len(parts))
+		return fmt.Errorf("kernels/cpu: got %d biases, want %d", len(bias), len(parts))
 	}
 	floats, err := newBuffer(int64(l.c.panels) * C.PF_PANEL * 4)
 	if err != nil {

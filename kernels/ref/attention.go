@@ -43,7 +43,7 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 			return
 		}
 		if s.Pos+s.Rows > angles.max {
-			b.recordFailure("position %d is outside the rotary table of %d", s.Pos+s.Rows-1, angles.max)
+			b.recordFailure("invalid position %d: the rotary table has %d", s.Pos+s.Rows-1, angles.max)
 			return
 		}
 		runParallel(s.Rows, func(i int) {

@@ -46,7 +46,7 @@ func (b *Backend) ownFilter(f kernels.Filter) (*filter, bool) {
 	if own, ok := f.(*filter); ok && own.weight != nil {
 		return own, true
 	}
-	b.recordFailure("%T is no filter of this backend, or was freed", f)
+	b.recordFailure("%T is not a filter of this backend, or was freed", f)
 	return nil, false
 }
 

@@ -72,13 +72,13 @@ func (b *Backend) AddEmbed(x kernels.Mat, t kernels.Table, ids []uint32) {
 func (b *Backend) lookUp(t kernels.Table, ids []uint32, use func(i int, embedding []float32)) {
 	rows := t.(*table)
 	if rows.codes != nil {
-		b.recordFailure("tensor %q is %s, which embeddings may not be", rows.t.Name, rows.t.Type)
+		b.recordFailure("tensor %q: unsupported type %s of an embedding", rows.t.Name, rows.t.Type)
 		return
 	}
 	embedding := make([]float32, rows.Cols())
 	for i, id := range ids {
 		if int(id) >= rows.Rows() {
-			b.recordFailure("token %d is outside the table of %d rows", id, rows.Rows())
+			b.recordFailure("invalid token %d: the table has %d rows", id, rows.Rows())
 			continue
 		}
 		rows.expandRow(embedding, int(id))
@@ -91,7 +91,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	rows := t.(*table)
 	for _, id := range ids {
 		if int(id) >= rows.Rows() {
-			b.recordFailure("token %d is outside the table of %d rows", id, rows.Rows())
+			b.recordFailure("invalid token %d: the table has %d rows", id, rows.Rows())
 			return
 		}
 	}

@@ -43,7 +43,7 @@ func (r *rope) Free()             { r.cos, r.sin = nil, nil }
 // NewLinear stacks the parts along their rows; a bias part without data stands for zeros.
 func (b *Backend) NewLinear(parts, bias []kernels.HostTensor) (kernels.Linear, error) {
 	if len(parts) == 0 || (len(bias) != 0 && len(bias) != len(parts)) {
-		return nil, fmt.Errorf("ref: linear of %d matrices and %d biases", len(parts), len(bias))
+		return nil, fmt.Errorf("ref: got %d matrices and %d biases, want as many or no biases", len(parts), len(bias))
 	}
 	l := &linear{in: parts[0].Cols}
 	for _, p := range parts {
@@ -116,7 +116,7 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kernels.Rope, error) {
 	half := len(invFreq)
 	if half == 0 || positions <= 0 {
-		return nil, fmt.Errorf("ref: rotary table of %d positions and %d pairs", positions, half)
+		return nil, fmt.Errorf("ref: invalid rotary table of %d positions and %d pairs", positions, half)
 	}
 	r := &rope{half: half, max: positions, cos: make([]float32, positions*half), sin: make([]float32, positions*half)}
 	for p := range positions {

@@ -144,7 +144,7 @@ func TestStuckRankFailsThePass(t *testing.T) {
 	f.fault = func() { <-goOn }
 	time.AfterFunc(2500*time.Millisecond, func() { close(goOn) })
 	err := within(t, 20*time.Second, func() error { return p.run(3) })
-	if err == nil || !strings.Contains(err.Error(), "no rank has got on for") {
+	if err == nil || !strings.Contains(err.Error(), "no rank has made progress for") {
 		t.Fatalf("error %v", err)
 	}
 	p.wantSum(t, 5)

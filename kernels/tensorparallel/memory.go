@@ -122,7 +122,7 @@ func (b *Backend) ensureLayout(m kernels.Mat, want layout) {
 func (b *Backend) Write(dst kernels.Buffer, off int64, src []byte) {
 	buf := dst.(*buffer)
 	if off < 0 || off+int64(len(src)) > buf.bytes {
-		b.recordFailure("write of %d bytes at %d into a buffer of %d", len(src), off, buf.bytes)
+		b.recordFailure("cannot write %d bytes at %d of a buffer of %d", len(src), off, buf.bytes)
 		return
 	}
 	b.joinCutMatrices(buf, off, off+int64(len(src)))
@@ -155,7 +155,7 @@ func (b *Backend) Read(dst []byte, src kernels.Buffer, off int64) {
 	buf := src.(*buffer)
 	to := off + int64(len(dst))
 	if off < 0 || to > buf.bytes {
-		b.recordFailure("read of %d bytes at %d from a buffer of %d", len(dst), off, buf.bytes)
+		b.recordFailure("cannot read %d bytes at %d of a buffer of %d", len(dst), off, buf.bytes)
 		return
 	}
 	err := b.waitFor([]int{0}, func(_ int, w *worker) error { w.Read(dst, buf.ranks[0], off); return nil })

@@ -31,7 +31,7 @@ func (b *Backend) AllocHost(bytes int64) (kernels.Buffer, error) {
 	err := b.callEachRank(func(i int, w *worker) (err error) {
 		o, ok := w.Rank.(kernels.Offloader)
 		if !ok {
-			return fmt.Errorf("%s cannot keep KV blocks in host memory beside its own", w.Name())
+			return fmt.Errorf("%s does not support KV blocks in host memory", w.Name())
 		}
 		w.marks.own = map[uint64]uint64{}
 		m.ranks[i], err = o.AllocHost(bytes)

@@ -21,7 +21,7 @@ func Check(ranks int, h kernels.Heads, intermediate int) error {
 	for !even(most) {
 		most--
 	}
-	return fmt.Errorf("%d ranks cannot share %d attention heads, %d key-value heads and an MLP of %d columns evenly: each must be a multiple of the ranks, of which this model takes at most %d",
+	return fmt.Errorf("%d ranks cannot divide %d attention heads, %d key-value heads and an MLP of %d columns evenly: want at most %d ranks",
 		ranks, h.Q, h.KV, intermediate, most)
 }
 

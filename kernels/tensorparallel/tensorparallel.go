@@ -107,7 +107,7 @@ func New(open []func() (kernels.Rank, error), join func([]kernels.Rank) (Collect
 		if err == nil {
 			w.Rank = r
 			if types := r.PartialTypes(); !slices.Contains(types, o.Partials) {
-				err = fmt.Errorf("partial sums are %v, not %s", types, o.Partials)
+				err = fmt.Errorf("invalid partial sums %v: want %s", types, o.Partials)
 			}
 		}
 		return err
@@ -301,7 +301,7 @@ func (b *Backend) watchProgress() {
 	if stuck < b.timeout {
 		return
 	}
-	err := fmt.Errorf("%s: no rank has got on for %v", b.name, stuck.Round(time.Second))
+	err := fmt.Errorf("%s: no rank has made progress for %v", b.name, stuck.Round(time.Second))
 	b.abortPass(err)
 	if stuck > b.timeout+5*patience {
 		b.broken = &lostError{err}

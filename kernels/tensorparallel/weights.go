@@ -34,7 +34,7 @@ func (l *linear) Free() { freeAll(l.b, l.parts) }
 // checkStack checks matrices that are stacked, and their biases.
 func checkStack(parts, bias []kernels.HostTensor) error {
 	if len(parts) == 0 || len(bias) != 0 && len(bias) != len(parts) {
-		return fmt.Errorf("a matrix of %d tensors and %d biases", len(parts), len(bias))
+		return fmt.Errorf("got %d tensors and %d biases of a matrix, want as many or no biases", len(parts), len(bias))
 	}
 	for i, p := range parts {
 		if err := p.Check(); err != nil {

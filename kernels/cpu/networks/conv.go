@@ -45,7 +45,7 @@ func (n *Networks) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor
 		return nil, fmt.Errorf("kernels/cpu: %w", err)
 	}
 	if s.In/s.Groups > maxChannels || s.Out/s.Groups > maxChannels {
-		return nil, fmt.Errorf("kernels/cpu: a convolution of %d channels to %d in %d groups; %d in a group are the most", s.In, s.Out, s.Groups, maxChannels)
+		return nil, fmt.Errorf("kernels/cpu: convolution of %d channels to %d in %d groups, want at most %d in a group", s.In, s.Out, s.Groups, maxChannels)
 	}
 	f := &filter{spec: s}
 	f.c = C.pn_filter{groups: C.int(s.Groups), in: C.int(s.In / s.Groups), out: C.int(s.Out / s.Groups)}
@@ -81,7 +81,7 @@ func (n *Networks) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor
 func (n *Networks) own(f kernels.Filter) (*filter, bool) {
 	own, ok := f.(*filter)
 	if !ok || len(own.held) == 0 {
-		n.report(fmt.Errorf("a filter that is not this backend's, or freed"))
+		n.report(fmt.Errorf("filter of another backend, or freed"))
 		return nil, false
 	}
 	return own, true

@@ -59,7 +59,7 @@ func New(t Threads, wide bool, alloc func(bytes int64) (kernels.Buffer, error), 
 		n.device.kernels = &C.pn_kernels_avx512
 	}
 	if n.device.program = C.pn_program_new(); n.device.program == nil {
-		return nil, fmt.Errorf("no memory for programs")
+		return nil, fmt.Errorf("cannot allocate programs")
 	}
 	return n, nil
 }
@@ -81,7 +81,7 @@ func (n *Networks) ok(err error) bool {
 // memory checks the result of an operation that needs memory for intermediates.
 func (n *Networks) memory(op string, code C.int) {
 	if code != 0 {
-		n.report(fmt.Errorf("%s: no memory for intermediates", op))
+		n.report(fmt.Errorf("%s: cannot allocate intermediates", op))
 	}
 }
 
@@ -90,7 +90,7 @@ func at(t kernels.Tensor) *C.float { return (*C.float)(t.Buf.(Memory).At(t.Off))
 // fits says whether p and so many operands have room in the arguments.
 func fits(p *kernels.Program, operands int) error {
 	if len(p.Code) > C.PN_MAX_INSTRUCTIONS || operands > C.PN_MAX_OPERANDS {
-		return fmt.Errorf("a program of %d instructions (%d at the most) with %d operands (%d)", len(p.Code), C.PN_MAX_INSTRUCTIONS, operands, C.PN_MAX_OPERANDS)
+		return fmt.Errorf("program has %d instructions, want at most %d, and %d operands, want at most %d", len(p.Code), C.PN_MAX_INSTRUCTIONS, operands, C.PN_MAX_OPERANDS)
 	}
 	return nil
 }
