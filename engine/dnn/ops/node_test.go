@@ -231,22 +231,19 @@ func (d *table) refuse(t *testing.T, r refusal) {
 
 const head = `# ONNX operations
 
-Networks are read in opsets 7 to 25. Whatever the opset, operations mean what they do in opset 21, with types and
-attributes that later ones add where this table has no word against them. A model has at most 262144 nodes, those of graphs
-within its nodes included, 1024 inputs and 1024 outputs.
+Networks of opsets 7 to 25 are read. Whatever the opset, operations mean what they do in opset 21. Types and attributes that later
+opsets add are supported unless this table says otherwise. A model has at most 262144 nodes, those of nested graphs included, 1024
+inputs and 1024 outputs.
 
-Written by a test, out of the table of operations and ONNX's own tests (its Python package's, fetched by
-tools/golden/onnx_node_tests.sh): the column *tests* counts those that have the operation and pass, within ONNX's own bounds of
-error. Whatever is refused is an error that names node and reason, never a wrong answer. *Refused* are all tests of the
-operation that do not pass, and some refusals that ONNX has no test of. What comes of whole networks that Python packages
-carry is in [onnx_packages.md](onnx_packages.md).
+A test writes this page from the table of operations and ONNX's own tests (tools/golden/onnx_node_tests.sh fetches them). *tests* counts those that
+contain the operation and pass within ONNX's own error bounds. *refused* lists all that do not pass, and some refusals that ONNX does not
+test. A refusal is an error that names node and reason, never a wrong answer. [onnx_packages.md](onnx_packages.md) has whole networks.
 
-- floats: FP16, BF16, FP32, FP64. Computed in float64 on the host and rounded when stored; in float32 by a device, which
-  rounds what an operation makes of FP16 or BF16, and what is cast to them, to the type. NaN, infinities, overflow
-  and the limits of integers are held to what ONNX Runtime computes (TestEdges, which lists what differs and why).
+- floats: FP16, BF16, FP32, FP64. The host computes in float64 and rounds when it stores; a device computes in float32 and rounds results
+  of FP16 or BF16 to that type. NaN, infinities, overflow and limits of integers follow ONNX Runtime (TestEdges lists the differences).
 - integers: INT8 to INT64 and UINT8 to UINT64. They wrap around; a division by 0 is 0.
-- *gradient*: a gradient goes back through it. Where there is no word, none has to: the result is constant almost
-  everywhere, or it has no floating-point numbers. Of others the gradient is an error, and nothing else is.
+- *gradient*: "yes", a gradient flows back; "refused", it is an error; empty, none is needed: the result is constant almost everywhere or has no
+  floats.
 
 | operation | first input | gradient | tests | refused |
 |---|---|---|---|---|
