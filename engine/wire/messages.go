@@ -1,5 +1,9 @@
 // Package wire holds the messages between frontend, scheduler and executor, and their binary form;
 // the same structs are the input and output of scheduler.Core.
+//
+// Fields are told to msgpack by methods (table.go), not by tags of structs, and long lists travel beside it as raw words. By tags a job of
+// 32 tokens is encoded and decoded with 32 allocations instead of 17, in 1.2 to 3 times the time; one of 100,000 tokens, number by number,
+// in 120 ms instead of 0.05 ms.
 package wire
 
 import (

@@ -7,8 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Spans are written as bytes at once: as messages of the generated types, each with a message for every attribute and
-// its value, they took a quarter more processor time a request. Numbers of fields are those of OpenTelemetry's trace.proto and
+// Numbers of fields are those of OpenTelemetry's trace.proto and
 // common.proto, version 1.
 const (
 	resourceScopes protowire.Number = 2 // of ResourceSpans

@@ -1,5 +1,9 @@
 // Package tracing sends the spans of requests to an OpenTelemetry collector, by OTLP, and keeps nobody waiting for it: what it
 // has no room for is dropped and counted.
+//
+// OpenTelemetry's exporters send the spans; its SDK does not make them. The SDK's spans are made while a request runs, and its processor
+// drops without telling how many; here a request is kept as it ended (Story), and its spans are written as OTLP's bytes when a batch is sent,
+// on no request's time. As messages of OTLP's generated types they took a quarter more processor time a request.
 package tracing
 
 import (

@@ -16,6 +16,7 @@ type Backend struct {
 	*networkOperations
 
 	device   Device
+	disabled disabled
 	err      error   // first failure since the last Sync
 	arena    scratch // activations inside one operation
 	tables   scratch // rows, positions and block addresses of a launch
@@ -27,10 +28,10 @@ type Backend struct {
 
 var _ kernels.Backend = (*Backend)(nil)
 
-// New returns a backend that owns device.
-func New(device Device) *Backend {
+// New returns a backend that owns device, and does without some candidates.
+func New(device Device, without ...Candidate) *Backend {
 	b := &Backend{
-		device: device, arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device},
+		device: device, disabled: disable(without), arena: scratch{device: device}, tables: scratch{device: device}, gathered: scratch{device: device},
 		widened: widened{scratch: scratch{device: device}},
 	}
 	b.networkOperations = newNetworkOperations(ofNetworks{b})

@@ -7,7 +7,7 @@ import "github.com/prefillonly/prefillonly/kernels"
 func (b *Backend) flashAttention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) bool {
 	h := spec.Heads
 	f := Flash{QStride: qkv.Stride, OStride: dst.Stride, KeyStride: h.Dim, Heads: h, Scale: spec.Scale}
-	if spec.Window > 0 || !b.device.Covers(f) {
+	if !b.coversFlash(f, spec.Window) {
 		return false
 	}
 	t, ok := b.uploadTables(segs, blockTokens)

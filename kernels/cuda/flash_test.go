@@ -14,6 +14,7 @@ type recorder struct {
 	next       Ptr
 	covers     bool
 	inPlace    bool
+	library    *cudnn.Convolutions
 	launches   []launch
 	flashes    []Flash
 	calls      []pagedCall
@@ -26,7 +27,7 @@ type launch struct {
 	args   []uint64
 }
 
-func (r *recorder) Convolutions() *cudnn.Convolutions { return nil }
+func (r *recorder) Convolutions() *cudnn.Convolutions { return r.library }
 
 func (r *recorder) Name() string                         { return "recorder" }
 func (r *recorder) Close()                               {}
@@ -82,9 +83,9 @@ func flashBlocks(t *testing.T, b *Backend, n int) []kernels.KVBlock {
 }
 
 // attendRecorded runs Attention of the segments, whose rows lie one after another.
-func attendRecorded(t *testing.T, r *recorder, window int, segs []kernels.Segment) {
+func attendRecorded(t *testing.T, r *recorder, window int, segs []kernels.Segment, without ...Candidate) {
 	t.Helper()
-	b := New(r)
+	b := New(r, without...)
 	rows := 0
 	for i := range segs {
 		segs[i].Row = rows
@@ -153,5 +154,27 @@ func TestFlashLeavesOthers(t *testing.T) {
 		if len(r.launches) != 1 || r.launches[0].kernel != c.want {
 			t.Errorf("covers %v, window %d: launched %+v, want %s", c.covers, c.window, r.launches, c.want)
 		}
+	}
+}
+
+// TestCandidatesDisabled: a candidate that a backend does without gives way to the next, and at last to kernels of our own.
+func TestCandidatesDisabled(t *testing.T) {
+	for _, c := range []struct {
+		without []Candidate
+		want    string // the kernel that is launched; none: attention in place
+	}{{nil, ""}, {[]Candidate{PagedAttention}, "pf_gather_kv"}, {[]Candidate{FlashAttention}, ""}, {[]Candidate{PagedAttention, FlashAttention}, "pf_attention"}} {
+		r := &recorder{covers: true, inPlace: true}
+		attendRecorded(t, r, 0, []kernels.Segment{{Rows: 3, Pos: 4, Blocks: flashBlocks(t, New(r), 1)}}, c.without...)
+		got := ""
+		if len(r.launches) == 1 {
+			got = r.launches[0].kernel
+		}
+		if got != c.want || (len(r.calls) == 1) != (c.want == "") {
+			t.Errorf("without %v: launched %+v and %d calls in place, want %q", c.without, r.launches, len(r.calls), c.want)
+		}
+	}
+	library := cudnn.NewConvolutions(cudnn.ConvolutionOptions{})
+	if New(&recorder{library: library}).convolutions() != library || New(&recorder{library: library}, LibraryConvolutions).convolutions() != nil {
+		t.Error("the library for convolutions is asked where it is disabled, or not where it is not")
 	}
 }

@@ -37,7 +37,7 @@ func (n ofNetworks) Read(dst []byte, b kernels.Buffer, off int64) { n.b.Read(dst
 
 func (n ofNetworks) Sync() error { return n.b.Sync() }
 
-func (n ofNetworks) Convolutions() *cudnn.Convolutions { return n.b.device.Convolutions() }
+func (n ofNetworks) Convolutions() *cudnn.Convolutions { return n.b.convolutions() }
 
 func (n ofNetworks) Fail(err error) { n.b.fail("%w", err) }
 

@@ -91,12 +91,6 @@ func runs(segs []kernels.Segment) [][]kernels.Segment {
 // largestBlock bounds the blocks that are numbered by their addresses: see Alignment.
 const largestBlock = 2 << 20
 
-// coversPaged says whether blocks can be numbered and the device takes them in place.
-func (b *Backend) coversPaged(p Paged) bool {
-	size := b.KVBlockBytes(p.Heads, p.BlockTokens)
-	return size <= largestBlock && size&(size-1) == 0 && b.device.CoversPaged(p)
-}
-
 // InPlace says whether attention of this kind, over rows as models have them, reads blocks where they
 // lie and needs no memory to gather them. It prepares what the device needs for that, which may take
 // seconds.

@@ -1,6 +1,7 @@
 // Package kerneltest is the suite that every kernels.Backend runs: each operation against a slow
 // oracle in float64, the independence of a row's bits from everything around it, random shapes, and
-// benchmarks.
+// benchmarks. Its oracle is not kernels/ref, which is a backend under test too and computes in float32; and it is not networktest's, whose
+// operations are others: on tensors of any strides, not on rows of matrices.
 package kerneltest
 
 import (

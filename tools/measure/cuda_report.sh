@@ -98,6 +98,7 @@ else
     part 30 "Matrix products in int8" "$built/bench" -weights int8 -part products
     part 90 "Prompts with cuDNN's attention" "$built/bench" -attention cudnn -part prompts
     part 30 "Attention by cuDNN" "$built/bench" -attention cudnn -part attention
+    part 30 "Convolutions by our own kernels and by cuDNN" "$built/kernels.test" -test.run '^$' -test.bench GPUConvolutions
     part 30 "Suffixes with cuDNN's attention" "$built/bench" -attention cudnn -part suffixes
 fi
 say "" "$(($(date +%s) - begun)) s in all."

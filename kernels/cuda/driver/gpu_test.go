@@ -13,7 +13,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
-	"github.com/prefillonly/prefillonly/kernels/cuda/cudnn"
 	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"github.com/prefillonly/prefillonly/kernels/networktest"
 )
@@ -33,9 +32,9 @@ func openDevice(t testing.TB) cuda.Device {
 	return device
 }
 
-// backend is one on device, which it closes with the test.
-func backend(t testing.TB, device cuda.Device) *cuda.Backend {
-	b := cuda.New(device)
+// backend is one on device without some candidates, which it closes with the test.
+func backend(t testing.TB, device cuda.Device, without ...cuda.Candidate) *cuda.Backend {
+	b := cuda.New(device, without...)
 	t.Cleanup(b.Close)
 	return b
 }
@@ -52,13 +51,8 @@ func TestGPU(t *testing.T) {
 
 // TestGPUNetworks holds it to the suite of those that compute networks, by our own kernels alone.
 func TestGPUNetworks(t *testing.T) {
-	networktest.Run(t, func(t testing.TB) kernels.Backend { return backend(t, plain{openDevice(t)}) })
+	networktest.Run(t, func(t testing.TB) kernels.Backend { return backend(t, openDevice(t), cuda.LibraryConvolutions) })
 }
-
-// plain is a Device without a library for convolutions.
-type plain struct{ cuda.Device }
-
-func (plain) Convolutions() *cudnn.Convolutions { return nil }
 
 // TestGPUConvolutions does so with cuDNN for the convolutions that it covers.
 func TestGPUConvolutions(t *testing.T) {
@@ -68,6 +62,46 @@ func TestGPUConvolutions(t *testing.T) {
 		t.Skip("not measured: cuDNN is not here")
 	}
 	networktest.Run(t, openGPU)
+}
+
+// BenchmarkGPUConvolutions is what decides about cuda.LibraryConvolutions: convolutions of a detector's backbone by our own kernels and
+// with cuDNN's.
+func BenchmarkGPUConvolutions(b *testing.B) {
+	for _, s := range []kernels.ConvSpec{
+		{In: 16, Out: 32, Groups: 1, Kernel: []int{1, 1}}, {In: 64, Out: 64, Groups: 1, Kernel: []int{3, 3}}, {In: 64, Out: 64, Groups: 64, Kernel: []int{3, 3}},
+	} {
+		for name, without := range map[string][]cuda.Candidate{"own": {cuda.LibraryConvolutions}, "cuDNN": nil} {
+			b.Run(fmt.Sprintf("%d-%d-of-%d-%v-%s", s.In, s.Out, s.Groups, s.Kernel, name), func(b *testing.B) { benchmarkConv(b, s, without) })
+		}
+	}
+}
+
+func benchmarkConv(b *testing.B, s kernels.ConvSpec, without []cuda.Candidate) {
+	const images, size = 4, 80
+	s.Strides, s.Dilations = []int{1, 1}, []int{1, 1}
+	gpu := backend(b, openDevice(b), without...)
+	filter, err := gpu.NewFilter(s, kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: s.Out, Cols: s.Taps(), Data: make([]byte, 4*s.Out*s.Taps())}, kernels.HostTensor{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(filter.Free)
+	tensor := func(channels int) kernels.Tensor {
+		shape := []int{images, size, size, channels}
+		buf, err := gpu.Alloc(4 * images * size * size * int64(channels))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(buf.Free)
+		return kernels.Tensor{Buf: buf, Shape: shape, Stride: []int{size * size * channels, size * channels, channels, 1}}
+	}
+	in, out, origin := tensor(s.In), tensor(s.Out), []int{-(s.Kernel[0] / 2), -(s.Kernel[1] / 2)}
+	for b.Loop() {
+		gpu.Conv(out, in, filter, origin, nil)
+		if err := gpu.Sync(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(2*images*size*size*float64(s.Out*s.Taps())*float64(b.N)/b.Elapsed().Seconds()/1e12, "TFLOP/s")
 }
 
 // TestGPUFP8 does so with weights in FP8, in the way that this GPU takes and in those that a lesser one
@@ -204,7 +238,7 @@ func TestGPUFlash(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d", in.heads, in.cached, in.to), func(t *testing.T) {
 			device := openDevice(t)
-			b, plain := backend(t, device), backend(t, only{device, false})
+			b, plain := backend(t, device), backend(t, lent{device}, cuda.PagedAttention, cuda.FlashAttention)
 			got, want := in.run(t, b, 1<<20), in.run(t, plain, 1<<20)
 			if relative := difference(got, want); !(relative < 0.01) {
 				t.Errorf("root mean square of the difference is %.3g of the values'", relative)

@@ -59,7 +59,7 @@ func TestGPUPaged(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v-%d-%d-window%d", in.heads, in.cached, in.to, in.window), func(t *testing.T) {
 			device := openCudnnDevice(t)
-			b, plain := backend(t, device), backend(t, only{device, false})
+			b, plain := backend(t, device), backend(t, lent{device}, cuda.PagedAttention, cuda.FlashAttention)
 			if !device.CoversPaged(cuda.Paged{Heads: in.heads, Window: in.window, QStride: in.heads.QKVCols(), OStride: in.heads.Q * in.heads.Dim, BlockTokens: flashBlock}) {
 				t.Fatal("cuDNN does not cover the shape; the note says why")
 			}

@@ -11,15 +11,11 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 )
 
-// only is a Device that computes attention in one way. A backend does not close it: it is lent.
-type only struct {
-	cuda.Device
-	inPlace bool
-}
+// lent is a Device that a backend does not close, and that computes attention in place, whatever is thought of that.
+type lent struct{ cuda.Device }
 
-func (o only) Covers(cuda.Flash) bool      { return false }
-func (o only) CoversPaged(cuda.Paged) bool { return o.inPlace }
-func (o only) Close()                      {}
+func (lent) CoversPaged(cuda.Paged) bool { return true }
+func (lent) Close()                      {}
 
 // trialLimit is how far attention in place may be from the general kernel: the root mean square of the
 // difference in parts of the values'. Rounding to bfloat16 alone makes 0.002.
@@ -29,7 +25,7 @@ const trialLimit = 0.01
 // sequence alone. The error says how the results differ: a library's kernel that is wrong here, or
 // whose bits depend on other sequences, must not be used.
 func trial(d cuda.Device, p cuda.Paged) error {
-	inPlace, general := cuda.New(only{d, true}), cuda.New(only{d, false})
+	inPlace, general := cuda.New(lent{d}), cuda.New(lent{d}, cuda.PagedAttention, cuda.FlashAttention)
 	defer inPlace.Close()
 	defer general.Close()
 	m, err := newTrialInput(inPlace, p)
