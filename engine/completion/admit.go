@@ -197,10 +197,7 @@ func (c *Call) decodeEcho(p *prompt) error {
 	if !c.echo || p.text != "" {
 		return nil
 	}
-	text, err := c.text.Decode(p.ids, c.SkipSpecialTokens)
-	if err != nil {
-		return Untokenizable("prompt", err)
-	}
-	p.text = text
-	return nil
+	var err error
+	p.text, err = c.text.Untokenize("prompt", p.ids, c.SkipSpecialTokens)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/grammar"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // prompt is one prompt of a request. Text is kept only where it is to be echoed.
@@ -28,7 +29,7 @@ type Call struct {
 	*request.Call
 
 	s       *Service
-	text    *Text
+	text    *text.Text
 	id      string
 	salt    string              // of the prefix cache
 	between func(time.Duration) // Config.Between of the model; may be nil

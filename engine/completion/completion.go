@@ -12,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/internal/budget"
 )
 
@@ -40,7 +41,7 @@ func New(cfg Config) *Service {
 
 // Completion tokenizes the prompts of a completion request. Its errors, as those of Call's methods, are those of
 // request.Call.
-func (s *Service) Completion(ctx context.Context, text *Text, from *request.Call, body *completions.CompletionRequest) (*Call, error) {
+func (s *Service) Completion(ctx context.Context, text *text.Text, from *request.Call, body *completions.CompletionRequest) (*Call, error) {
 	c := s.newCall(text, from, &body.Params, "cmpl-")
 	c.echo = body.Echo
 	c.prompts = make([]prompt, 0, body.Prompt.Len())
@@ -65,7 +66,7 @@ func (s *Service) Completion(ctx context.Context, text *Text, from *request.Call
 }
 
 // Chat renders the template of a chat request and tokenizes the result.
-func (s *Service) Chat(ctx context.Context, text *Text, from *request.Call, body *completions.ChatRequest) (*Call, error) {
+func (s *Service) Chat(ctx context.Context, text *text.Text, from *request.Call, body *completions.ChatRequest) (*Call, error) {
 	c := s.newCall(text, from, &body.Params, "chatcmpl-")
 	c.chat = true
 	if body.AutoTools {
@@ -94,7 +95,7 @@ func (s *Service) Chat(ctx context.Context, text *Text, from *request.Call, body
 	return c, err
 }
 
-func (s *Service) newCall(text *Text, from *request.Call, p *completions.Params, prefix string) *Call {
+func (s *Service) newCall(text *text.Text, from *request.Call, p *completions.Params, prefix string) *Call {
 	from.Record.Tokens = &request.Tokens{N: p.N}
 	c := &Call{Call: from, Params: p, s: s, text: text, id: prefix + from.ID, salt: from.Owner.Salt(p.CacheSalt)}
 	if s.cfg.Between != nil {

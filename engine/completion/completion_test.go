@@ -16,6 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -61,7 +62,7 @@ func open(t *testing.T, s *Service, pool *client.Client, body string) *Call {
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	text := &Text{Tokenizer: bytesTokenizer{}}
+	text := &text.Text{Tokenizer: bytesTokenizer{}}
 	c, err := s.Completion(t.Context(), text, request.New(pool, request.Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "demo", Named: asked.Model}), asked)
 	if err != nil {
 		t.Fatal(err)
@@ -164,16 +165,16 @@ func TestErrorsNameFieldAndCode(t *testing.T) {
 }
 
 // ended is a template that writes what follows the last message.
-type ended struct{ Template }
+type ended struct{ text.Template }
 
-func (ended) RenderChat(messages []byte, _ ChatOptions) (string, error) {
+func (ended) RenderChat(messages []byte, _ text.ChatOptions) (string, error) {
 	return strings.TrimSuffix(strings.TrimPrefix(string(messages), `[{"role":"user","content":"`), `"}]`) + "<answer>", nil
 }
 
 // TestTruncatedChat: a chat is cut at its beginning, but not down to what the template writes behind its last message.
 func TestTruncatedChat(t *testing.T) {
 	s, pool := newService(t)
-	text := &Text{Tokenizer: bytesTokenizer{}, Template: ended{}}
+	text := &text.Text{Tokenizer: bytesTokenizer{}, Template: ended{}}
 	for keep, want := range map[string]string{"1": "last 8 leave no room for text", "8": "truncate to 9 or more", "9": "", "99": "", "-1": ""} {
 		asked, refused := completions.DecodeChat([]byte(`{"messages":[{"role":"user","content":"hello"}],"max_tokens":1,"truncate_prompt_tokens":` + keep + `}`))
 		if refused != nil {

@@ -15,12 +15,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// Grammars compiles the forms of texts for the tokens of one tokenizer. It is safe for concurrent use. An error that is no
-// *engine.Error, and not why ctx has ended, says what is wrong with the text.
-type Grammars interface {
-	Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error)
-}
-
 // newConstraint makes what holds the call's answers to their form; nil if they may be anything.
 func (c *Call) newConstraint(ctx context.Context) (grammar.Constraint, error) {
 	form := c.Form

@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -60,7 +60,7 @@ func (q *question) promptTokens() int {
 }
 
 // Prepare renders and tokenizes a request's questions. Its errors, as those of Call's methods, are those of request.Call.
-func Prepare(ctx context.Context, text *completion.Text, from *request.Call, body *decisions.Request) (*Call, error) {
+func Prepare(ctx context.Context, text *text.Text, from *request.Call, body *decisions.Request) (*Call, error) {
 	from.Record.Tokens = &request.Tokens{Max: 1, N: 1}
 	c := &Call{Call: from, body: body, salt: from.Owner.Salt(body.Salt)}
 	end, err := c.promptEnding(text)

@@ -16,8 +16,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -37,7 +37,7 @@ func (letters) VocabSize() int                                { return 256 }
 func (letters) EOS() []engine.TokenID                         { return nil }
 func (letters) TokenizerInfo() map[string]json.RawMessage     { return nil }
 
-func (letters) RenderChat(raw []byte, o completion.ChatOptions) (string, error) {
+func (letters) RenderChat(raw []byte, o text.ChatOptions) (string, error) {
 	var messages []decisions.Message
 	if err := json.Unmarshal(raw, &messages); err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func decide(t *testing.T, asked *decisions.Request) (reply map[string]any, promp
 	pool := client.New(client.Config{MaxJobs: 1000}, s, zap.NewNop())
 	s.Deliver = pool.Deliver
 	pool.Deliver(clienttest.Welcome(1, 256))
-	text := &completion.Text{Tokenizer: letters{}, Template: letters{}}
+	text := &text.Text{Tokenizer: letters{}, Template: letters{}}
 	c, err := Prepare(t.Context(), text, request.New(pool, request.Origin{ID: "7", Arrived: time.Unix(9, 0), Model: "other", Named: asked.Model}), asked)
 	if err == nil {
 		err = c.Admit(t.Context())
@@ -211,7 +211,7 @@ func TestTooMuch(t *testing.T) {
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	text := &completion.Text{Tokenizer: letters{}, Template: letters{}}
+	text := &text.Text{Tokenizer: letters{}, Template: letters{}}
 	pool := client.New(client.Config{}, clienttest.NewScheduler(nil), zap.NewNop())
 	_, err := Prepare(t.Context(), text, request.New(pool, request.Origin{Model: "other"}), asked)
 	if err == nil || !strings.Contains(err.Error(), "16777216 tokens") {
@@ -238,7 +238,7 @@ func TestOptionsTimesQuestionsAreBounded(t *testing.T) {
 		if refused != nil {
 			t.Fatal(refused)
 		}
-		c, err := Prepare(t.Context(), &completion.Text{Tokenizer: letters{}, Template: letters{}}, request.New(pool, request.Origin{Model: "other"}), asked)
+		c, err := Prepare(t.Context(), &text.Text{Tokenizer: letters{}, Template: letters{}}, request.New(pool, request.Origin{Model: "other"}), asked)
 		if err == nil {
 			err = c.Admit(t.Context())
 		}

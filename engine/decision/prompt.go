@@ -11,7 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/decisions"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // The words around a question are vLLM's, but that what holds for all questions stands before them: they share this part of
@@ -37,7 +37,7 @@ func labelNames() (names []string) {
 }
 
 // promptEnding is what follows a question, the same behind all.
-func (c *Call) promptEnding(text *completion.Text) (string, error) {
+func (c *Call) promptEnding(text *text.Text) (string, error) {
 	prompt, err := c.render(text, []string{marker})
 	if err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (c *Call) promptEnding(text *completion.Text) (string, error) {
 }
 
 // read renders and tokenizes a question, and finds its options' labels.
-func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *decisions.Question) (out question, err error) {
+func (c *Call) read(ctx context.Context, text *text.Text, end string, q *decisions.Question) (out question, err error) {
 	names, labels, err := c.findLabels(ctx, text, end, len(q.Options))
 	if err != nil {
 		return out, err
@@ -64,7 +64,7 @@ func (c *Call) read(ctx context.Context, text *completion.Text, end string, q *d
 }
 
 // checkText refuses a prompt that no tokenization can fit into the context, before time is spent on it.
-func (c *Call) checkText(text *completion.Text, prompt string) error {
+func (c *Call) checkText(text *text.Text, prompt string) error {
 	limits := c.KnownTokenLimits()
 	if limits == nil {
 		return nil
@@ -95,7 +95,7 @@ func questionText(q *decisions.Question, names []string) []string {
 }
 
 // render is the prompt of the input and lines of a question. These follow the last message where that is the user's.
-func (c *Call) render(text *completion.Text, lines []string) (string, error) {
+func (c *Call) render(text *text.Text, lines []string) (string, error) {
 	messages := slices.Clone(c.body.Messages)
 	body := strings.Join(lines, "\n")
 	if last := &messages[len(messages)-1]; last.Role == "user" {
@@ -114,7 +114,7 @@ func (c *Call) render(text *completion.Text, lines []string) (string, error) {
 
 // findLabels finds names for so many options that are distinct single tokens behind the end of a prompt. Where there are
 // too few of these, the first names do, by all of their tokens.
-func (c *Call) findLabels(ctx context.Context, text *completion.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
+func (c *Call) findLabels(ctx context.Context, text *text.Text, end string, n int) (names []string, labels [][]engine.TokenID, err error) {
 	before, err := text.Tokens(ctx, c.salt, "questions", end, false)
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -114,7 +115,7 @@ func (s scorer) score(t *testing.T, prompt string, chat bool) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := s.tokenizer.RenderChat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+		text, err := s.tokenizer.RenderChat(messages, text.ChatOptions{AddGenerationPrompt: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // call is a request on its way through a service.
@@ -33,7 +34,7 @@ type asking[Body any] interface {
 // prepareCall reads the body of a request that asks a model which reads texts, and has prepare make a call of it.
 func prepareCall[Body any, Asking asking[Body], Call any](
 	e *promptEndpoints, x *exchange.Exchange, r *http.Request, decode func(body []byte) (*Body, *api.Error),
-	prepare func(m *registry.Model, text *registry.Text, from *request.Call, body *Body) (*Call, error),
+	prepare func(m *registry.Model, text *text.Text, from *request.Call, body *Body) (*Call, error),
 ) (*Call, *exchange.Refusal) {
 	return exchange.Prepare(x, r, decode, func(body *Body) (*Call, *exchange.Refusal) {
 		asked := Asking(body).Asker()

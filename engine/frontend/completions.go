@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/scoring"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 func (e *promptEndpoints) answerCompletion(x *exchange.Exchange, r *http.Request) {
@@ -23,21 +24,21 @@ func (e *promptEndpoints) answerChat(x *exchange.Exchange, r *http.Request) {
 
 // prepareCompletion decodes a completion request and tokenizes its prompts.
 func (e *promptEndpoints) prepareCompletion(x *exchange.Exchange, r *http.Request) (*completion.Call, *exchange.Refusal) {
-	return prepareCall(e, x, r, completions.DecodeCompletion, func(m *registry.Model, text *registry.Text, from *request.Call, body *completions.CompletionRequest) (*completion.Call, error) {
+	return prepareCall(e, x, r, completions.DecodeCompletion, func(m *registry.Model, text *text.Text, from *request.Call, body *completions.CompletionRequest) (*completion.Call, error) {
 		if err := checkGenerator(m, from); err != nil {
 			return nil, err
 		}
-		return e.completions.Completion(r.Context(), &text.Text, from, body)
+		return e.completions.Completion(r.Context(), text, from, body)
 	})
 }
 
 // prepareChat decodes a chat request, renders its template and tokenizes the result.
 func (e *promptEndpoints) prepareChat(x *exchange.Exchange, r *http.Request) (*completion.Call, *exchange.Refusal) {
-	return prepareCall(e, x, r, completions.DecodeChat, func(m *registry.Model, text *registry.Text, from *request.Call, body *completions.ChatRequest) (*completion.Call, error) {
+	return prepareCall(e, x, r, completions.DecodeChat, func(m *registry.Model, text *text.Text, from *request.Call, body *completions.ChatRequest) (*completion.Call, error) {
 		if err := checkGenerator(m, from); err != nil {
 			return nil, err
 		}
-		return e.completions.Chat(r.Context(), &text.Text, from, body)
+		return e.completions.Chat(r.Context(), text, from, body)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -47,7 +48,7 @@ func newEvery(t testing.TB, which int) (*Frontend, *clienttest.Scheduler) {
 		if which >= 0 && which != i {
 			continue
 		}
-		models = append(models, registry.Model{Name: m.name, TextKey: m.name, Checkpoint: &m.Model, Open: func() (*registry.Text, error) {
+		models = append(models, registry.Model{Name: m.name, TextKey: m.name, Checkpoint: &m.Model, Open: func() (*text.Text, error) {
 			text, err := demo(byteTokenizer{}).Open()
 			text.Specials = noSpecials{}
 			return text, err

@@ -18,8 +18,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -87,7 +87,7 @@ func (byteTokenizer) EOS() []engine.TokenID { return []engine.TokenID{tokenEOS} 
 // lineTemplate writes each message as "role: content\n".
 type lineTemplate struct{}
 
-func (lineTemplate) RenderChat(messages []byte, o completion.ChatOptions) (string, error) {
+func (lineTemplate) RenderChat(messages []byte, o text.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
 	if err := json.Unmarshal(messages, &list); err != nil {
 		return "", err
@@ -214,14 +214,14 @@ func newFrontendOn(t testing.TB, cfg Config, pool client.Config, conn client.Con
 	return f
 }
 
-func demo(tok completion.Tokenizer) registry.Model {
-	return registry.Model{Name: "demo", Names: []string{"alias"}, TextKey: fmt.Sprintf("%T", tok), Open: func() (*registry.Text, error) {
-		return &registry.Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
+func demo(tok text.Tokenizer) registry.Model {
+	return registry.Model{Name: "demo", Names: []string{"alias"}, TextKey: fmt.Sprintf("%T", tok), Open: func() (*text.Text, error) {
+		return &text.Text{Tokenizer: tok, Template: lineTemplate{}}, nil
 	}}
 }
 
 // read has f read the texts of "demo" with another tokenizer.
-func read(t testing.TB, f *Frontend, tok completion.Tokenizer) {
+func read(t testing.TB, f *Frontend, tok text.Tokenizer) {
 	t.Helper()
 	if err := f.SetModels([]registry.Model{demo(tok)}); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -35,10 +35,10 @@ func (t upperTokenizer) Encode(ctx context.Context, salt, text string, _ bool) (
 func (upperTokenizer) VocabSize() int { return 255 }
 
 // textOf opens a tokenizer, and counts that.
-func textOf(tok completion.Tokenizer, opened *int) func() (*registry.Text, error) {
-	return func() (*registry.Text, error) {
+func textOf(tok text.Tokenizer, opened *int) func() (*text.Text, error) {
+	return func() (*text.Text, error) {
 		*opened++
-		return &registry.Text{Text: completion.Text{Tokenizer: tok, Template: lineTemplate{}}}, nil
+		return &text.Text{Tokenizer: tok, Template: lineTemplate{}}, nil
 	}
 }
 
@@ -178,7 +178,7 @@ func TestModelsThatCannotServe(t *testing.T) {
 	wordless := clienttest.Served("wordless", byteVocab)
 	tries := 0
 	models = append(models, registry.Model{Name: "broken", Open: models[1].Open}, registry.Model{Name: "late", Open: models[1].Open}, registry.Model{Name: "leaving", Open: models[1].Open},
-		registry.Model{Name: "wordless", Open: func() (*registry.Text, error) { tries++; return nil, errors.New("tokenizer.json is missing") }},
+		registry.Model{Name: "wordless", Open: func() (*text.Text, error) { tries++; return nil, errors.New("tokenizer.json is missing") }},
 		registry.Model{Name: "detector"})
 	served = append(served, failed, late, leaving, wordless, wire.Served{Name: "detector", State: wire.ModelReady, Executors: 1, Tensors: &wire.TensorLimits{}})
 	f, _ := newPool(t, Config{}, models, served, func(s *wire.Submit) []*wire.Result {
@@ -324,7 +324,7 @@ func TestSetModels(t *testing.T) {
 	opened, closed := 0, 0
 	model := func(name, key string) registry.Model {
 		open := textOf(byteTokenizer{}, &opened)
-		return registry.Model{Name: name, TextKey: key, Open: func() (*registry.Text, error) {
+		return registry.Model{Name: name, TextKey: key, Open: func() (*text.Text, error) {
 			text, err := open()
 			text.Close = func() { closed++ }
 			return text, err

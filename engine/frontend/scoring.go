@@ -11,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/request"
 	"github.com/prefillonly/prefillonly/engine/scoring"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // answerScoring serves an endpoint of embeddings, scores or classes.
@@ -20,11 +21,11 @@ func (e *promptEndpoints) answerScoring(of pooling.Endpoint) func(*exchange.Exch
 			x.Words = of.Errors(body).Error
 			return of.Decode(body)
 		}
-		c, refused := prepareCall(e, x, r, decode, func(m *registry.Model, text *registry.Text, from *request.Call, body *pooling.Request) (*scoring.Call, error) {
+		c, refused := prepareCall(e, x, r, decode, func(m *registry.Model, text *text.Text, from *request.Call, body *pooling.Request) (*scoring.Call, error) {
 			if m.Checkpoint == nil {
 				return nil, api.Invalid("model", "it is not known what the model `%s` is for; ask it for completions", m.Name)
 			}
-			return e.scoring.Call(r.Context(), &scoring.Subject{Text: &text.Text, Specials: text.Specials, Model: m.Checkpoint}, from, body)
+			return e.scoring.Call(r.Context(), &scoring.Subject{Text: text, Model: m.Checkpoint}, from, body)
 		})
 		answerWhole(x, r, c, refused)
 	}
@@ -33,8 +34,8 @@ func (e *promptEndpoints) answerScoring(of pooling.Endpoint) func(*exchange.Exch
 // answerDecision serves an endpoint of questions about one input.
 func (e *promptEndpoints) answerDecision(decode func(body []byte) (*decisions.Request, *api.Error)) func(*exchange.Exchange, *http.Request) {
 	return func(x *exchange.Exchange, r *http.Request) {
-		c, refused := prepareCall(e, x, r, decode, func(_ *registry.Model, text *registry.Text, from *request.Call, body *decisions.Request) (*decision.Call, error) {
-			return decision.Prepare(r.Context(), &text.Text, from, body)
+		c, refused := prepareCall(e, x, r, decode, func(_ *registry.Model, text *text.Text, from *request.Call, body *decisions.Request) (*decision.Call, error) {
+			return decision.Prepare(r.Context(), text, from, body)
 		})
 		answerWhole(x, r, c, refused)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
-	"github.com/prefillonly/prefillonly/engine/scoring"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -19,7 +19,7 @@ type noSpecials struct{}
 
 func (noSpecials) Around() (before, after []engine.TokenID) { return nil, nil }
 func (noSpecials) Templated() bool                          { return false }
-func (noSpecials) Pair() (scoring.Pair, error)              { return scoring.Pair{}, nil }
+func (noSpecials) Pair() (text.Pair, error)                 { return text.Pair{}, nil }
 
 // newEmbedder makes a Frontend of a model of vectors of 2 numbers, of m's kind.
 func newEmbedder(t *testing.T, m *checkpoint.Model, answer func(*wire.Submit) []*wire.Result) *Frontend {
@@ -28,7 +28,7 @@ func newEmbedder(t *testing.T, m *checkpoint.Model, answer func(*wire.Submit) []
 	served := demo(byteTokenizer{})
 	open := served.Open
 	served.TextKey, served.Checkpoint = "embedder", m
-	served.Open = func() (*registry.Text, error) {
+	served.Open = func() (*text.Text, error) {
 		text, err := open()
 		text.Specials = noSpecials{}
 		return text, err

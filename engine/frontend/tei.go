@@ -11,7 +11,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/scoring"
 )
@@ -75,8 +74,8 @@ func (e *promptEndpoints) decoded(ctx context.Context, x *exchange.Exchange, req
 			}
 		}
 		var err error
-		if texts[i], err = text.Decode(ids, request.SkipSpecial); err != nil {
-			return nil, exchange.Invalid(completion.Untokenizable("ids", err))
+		if texts[i], err = text.Untokenize("ids", ids, request.SkipSpecial); err != nil {
+			return nil, exchange.RefusalOf(ctx, err)
 		}
 	}
 	return &texts, nil

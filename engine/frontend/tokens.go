@@ -7,7 +7,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/completions"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
@@ -101,19 +100,19 @@ func (e *promptEndpoints) detokenize(x *exchange.Exchange, r *http.Request) {
 }
 
 func (e *promptEndpoints) detokenized(ctx context.Context, x *exchange.Exchange, request *completions.DetokenizeRequest) (*completions.Detokenized, *exchange.Refusal) {
-	_, tokenizer, refused := e.models.Reader(ctx, x, request.Model)
+	_, text, refused := e.models.Reader(ctx, x, request.Model)
 	if refused != nil {
 		return nil, refused
 	}
-	vocab := tokenizer.VocabSize()
+	vocab := text.VocabSize()
 	for _, id := range request.Tokens {
 		if int(id) >= vocab {
 			return nil, exchange.Invalid(api.Invalid("tokens", "tokens has token id %d; the vocabulary has %d tokens (0 to %d)", id, vocab, vocab-1))
 		}
 	}
-	text, err := tokenizer.Decode(request.Tokens, false)
+	prompt, err := text.Untokenize("tokens", request.Tokens, false)
 	if err != nil {
-		return nil, exchange.Invalid(completion.Untokenizable("tokens", err))
+		return nil, exchange.RefusalOf(ctx, err)
 	}
-	return &completions.Detokenized{Prompt: text}, nil
+	return &completions.Detokenized{Prompt: prompt}, nil
 }

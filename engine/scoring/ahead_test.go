@@ -12,13 +12,13 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // counting is a tokenizer that notes what it encodes, and how often at a time; the text "bad" it cannot encode.
 type counting struct {
-	completion.Tokenizer
+	text.Tokenizer
 	mu             sync.Mutex
 	texts          map[string]int // guarded by mu
 	busy, together int            // guarded by mu

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // last is what was submitted last.
@@ -25,7 +25,7 @@ func (w *world) widen(n int) {
 }
 
 // words has one token for yes and for no.
-type words struct{ completion.Tokenizer }
+type words struct{ text.Tokenizer }
 
 func (w words) Encode(ctx context.Context, salt, text string, addSpecial bool) ([]engine.TokenID, error) {
 	switch text {
@@ -38,9 +38,9 @@ func (w words) Encode(ctx context.Context, salt, text string, addSpecial bool) (
 }
 
 // template writes the variables of a template, the query and the document.
-type template struct{ completion.Template }
+type template struct{ text.Template }
 
-func (template) RenderChat(messages []byte, o completion.ChatOptions) (string, error) {
+func (template) RenderChat(messages []byte, o text.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
 	if err := json.Unmarshal(messages, &list); err != nil || len(list) < 2 {
 		return "", fmt.Errorf("%s: %w", messages, err)
@@ -54,9 +54,9 @@ func (template) RenderChat(messages []byte, o completion.ChatOptions) (string, e
 }
 
 // framed writes a message's content between two words.
-type framed struct{ completion.Template }
+type framed struct{ text.Template }
 
-func (framed) RenderChat(messages []byte, _ completion.ChatOptions) (string, error) {
+func (framed) RenderChat(messages []byte, _ text.ChatOptions) (string, error) {
 	var list []struct{ Content string }
 	err := json.Unmarshal(messages, &list)
 	return "head:" + list[0].Content + ":tail", err

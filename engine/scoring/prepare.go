@@ -59,7 +59,7 @@ func (c *Call) buildScorePrompts(ctx context.Context) error {
 
 // isBareDocument says whether documents are tokenized as they are: uncut, and in no template.
 func (c *Call) isBareDocument() bool {
-	return c.Fit.Document == 0 && c.subject.Pairs != checkpoint.ByQwen3 && !c.subject.Specials.Templated()
+	return c.Fit.Document == 0 && c.subject.Pairs != checkpoint.ByQwen3 && !c.subject.Text.Specials.Templated()
 }
 
 // buildSeparatePrompts makes a prompt of each query and behind them one of each document. Of a Score they get the checkpoint's prompts of
@@ -136,7 +136,7 @@ func (c *Call) buildLabelPrompts(ctx context.Context) error {
 			p.first, p.second = item, query
 		}
 		if c.AddSpecial && c.Query.Tokens == nil {
-			p.before, _ = c.subject.Specials.Around()
+			p.before, _ = c.subject.Text.Specials.Around()
 		}
 		c.prompts = append(c.prompts, p)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/request"
 )
 
@@ -127,7 +126,7 @@ func (c *Call) textPrompt(ctx context.Context, field string, index int, prefix, 
 	ids, err := c.tokenizeText(ctx, field, prefix+text)
 	p := prompt{first: ids, field: field, index: index}
 	if c.AddSpecial {
-		p.before, p.after = c.subject.Specials.Around()
+		p.before, p.after = c.subject.Text.Specials.Around()
 	}
 	unprompted := c.subject.Unprompted && c.ask.Pool == c.subject.Pool
 	if err != nil || prefix == "" || !unprompted && c.Fit.Most == 0 {
@@ -241,12 +240,12 @@ func (c *Call) pairPrompt(ctx context.Context, queryField, documentField string,
 		return p, err
 	}
 	switch {
-	case c.subject.Specials.Templated():
+	case c.subject.Text.Specials.Templated():
 		return c.renderedPrompt(ctx, p, c.renderTemplate, a, b)
 	case c.subject.Pairs == checkpoint.ByQwen3:
 		return c.renderedPrompt(ctx, p, c.renderQwen3, a, b)
 	}
-	around, err := c.subject.Specials.Pair()
+	around, err := c.subject.Text.Specials.Pair()
 	if err != nil {
 		return p, engine.Errorf(engine.CodeUnavailable, "the model `%s` cannot read pairs: %v", c.Named, err)
 	}
@@ -267,9 +266,5 @@ func (c *Call) truncateText(ctx context.Context, field, text string, n int) (str
 	if err != nil || len(ids) <= n {
 		return text, err
 	}
-	short, err := c.subject.Text.Decode(ids[:n], false)
-	if err != nil {
-		return "", completion.Untokenizable(field, err)
-	}
-	return short, nil
+	return c.subject.Text.Untokenize(field, ids[:n], false)
 }

@@ -23,7 +23,7 @@ func TestQueryTimesDocumentsIsBounded(t *testing.T) {
 	for name, m := range map[string]checkpoint.Model{"pairs": crossEncoder, "template": {Kind: checkpoint.Classifier, Pool: engine.PoolFirst, Labels: []string{"LABEL_0"}}} {
 		w := newWorld(t, m)
 		if name == "template" {
-			w.subject.Text.Template, w.subject.Specials = template{}, specials{templated: true}
+			w.subject.Text.Template, w.subject.Text.Specials = template{}, templated{}
 		}
 		w.most = 150
 		query := strings.Repeat("q", 20)
@@ -133,7 +133,7 @@ func TestReranker(t *testing.T) {
 // TestTemplatedPairs: a chat template of queries and documents makes the pairs of a reranker that has one.
 func TestTemplatedPairs(t *testing.T) {
 	w := newWorld(t, crossEncoder)
-	w.subject.Text.Template, w.subject.Specials = template{}, specials{templated: true}
+	w.subject.Text.Template, w.subject.Text.Specials = template{}, templated{}
 	w.widen(60)
 	w.check("/score", `{"queries":"x","documents":"ab","instruction":"i"}`, `"score":0.`, `s:i;q:x;d:ab;false{"instruction":"i"}`)
 	w.subject.Prompts, w.subject.Default = map[string]string{"web": "w"}, "web"

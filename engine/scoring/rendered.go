@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine"
-	"github.com/prefillonly/prefillonly/engine/completion"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // renderedPrompt is the prompt of a pair that render writes as one text. Of it, the document alone may be cut.
@@ -32,8 +32,8 @@ func (c *Call) renderedPrompt(ctx context.Context, p prompt, render func(query, 
 	if err != nil {
 		return p, err
 	}
-	before := min(completion.Alike(one, other, false), completion.Alike(one, ids, false))
-	after := min(completion.Alike(one, other, true), completion.Alike(one, ids, true), len(ids)-before)
+	before := min(text.Alike(one, other, false), text.Alike(one, ids, false))
+	after := min(text.Alike(one, other, true), text.Alike(one, ids, true), len(ids)-before)
 	p.before, p.first, p.after = ids[:before], ids[before:len(ids)-after], ids[len(ids)-after:]
 	return p, nil
 }

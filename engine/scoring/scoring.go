@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/internal/budget"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
@@ -37,23 +37,9 @@ func New() *Service {
 	return &Service{numbers: budget.New(budgetRequests * maxNumbers), processors: processors.Shared(), most: maxTokens}
 }
 
-// Pair is what a tokenizer puts around and between two texts that are one input.
-type Pair struct {
-	Before, Between, After []engine.TokenID
-	Typed                  bool // the second text's tokens are of another type than the first one's
-}
-
-// Specials are what a tokenizer, or its chat template, puts around texts.
-type Specials interface {
-	Around() (before, after []engine.TokenID) // one text
-	Pair() (Pair, error)                      // an error says why there is none
-	Templated() bool                          // the chat template makes pairs, of messages whose roles are query and document
-}
-
 // Subject is the model that a request asks.
 type Subject struct {
-	Text     *completion.Text
-	Specials Specials
+	Text *text.Text
 	*checkpoint.Model
 }
 

@@ -21,9 +21,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/client/clienttest"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	pools "github.com/prefillonly/prefillonly/engine/pooling"
 	"github.com/prefillonly/prefillonly/engine/request"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -53,20 +53,13 @@ func newWorld(t *testing.T, m checkpoint.Model) *world {
 	limits.Hidden, limits.Labels, limits.MaxModelLen = hidden, labels, longest
 	pool.Deliver(w)
 	tok := tokenizer.NewBytes()
-	return &world{New(), t, s, &Subject{Text: &completion.Text{Tokenizer: tok}, Specials: specials{Tokenizer: tok}, Model: &m}, pool}
+	return &world{New(), t, s, &Subject{Text: &text.Text{Tokenizer: tok, Specials: tok}, Model: &m}, pool}
 }
 
-type specials struct {
-	*tokenizer.Tokenizer
-	templated bool
-}
+// templated is a tokenizer whose template makes pairs.
+type templated struct{ text.Specials }
 
-func (s specials) Templated() bool { return s.templated }
-
-func (s specials) Pair() (Pair, error) {
-	p, err := s.Tokenizer.Pair()
-	return Pair(p), err
-}
+func (templated) Templated() bool { return true }
 
 // reply is a vector that counts the letters a, b, c and d of a prompt; logits that count as many letters as there are labels;
 // and of labels the logarithm of how often each is in the prompt, and once more.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // The special tokens of NewBytes, after the 256 bytes.
@@ -22,7 +23,7 @@ func NewBytes() *Tokenizer {
 		model:   bytesModel{},
 		chat:    newChat(&files{}),
 		leading: []engine.TokenID{bytesBOS},
-		pair:    Pair{Before: []engine.TokenID{bytesBOS}, Typed: true},
+		pair:    text.Pair{Before: []engine.TokenID{bytesBOS}, Typed: true},
 		bos:     bytesBOS,
 		hasBOS:  true,
 		eos:     []engine.TokenID{bytesEOS},

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 )
 
@@ -18,25 +20,16 @@ const templateFuel = 5_000_000
 // templateTime is what a template may take with messages of no length; the tests lower it.
 var templateTime = 5 * time.Second
 
-// ChatOptions is what a rendering depends on beside the messages.
-type ChatOptions struct {
-	AddGenerationPrompt  bool                       // end with the opening of an assistant's message
-	ContinueFinalMessage bool                       // end with the text of the last message, for the model to go on from
-	Template             string                     // used in place of the checkpoint's template
-	Variables            map[string]json.RawMessage // further variables of the template: tools, documents, chat_template_kwargs
-}
-
 // chat renders the templates of one checkpoint.
 type chat struct {
 	templates map[string]namedTemplate
+	pairs     bool // the default one makes pairs of a query and a document
 	special   map[string]string
 	config    map[string]json.RawMessage // tokenizer_config.json
 
 	mu       sync.Mutex
 	compiled map[string]*compiledTemplate // of the checkpoint, by name; guarded by mu
 	broken   map[string]error             // those that do not compile; guarded by mu
-	given    string                       // the last ChatOptions.Template; guarded by mu
-	ofGiven  *compiledTemplate            // guarded by mu
 }
 
 type compiledTemplate struct {
@@ -46,18 +39,32 @@ type compiledTemplate struct {
 }
 
 func newChat(f *files) *chat {
-	return &chat{templates: f.templates, special: f.special, config: f.config, compiled: map[string]*compiledTemplate{}, broken: map[string]error{}}
+	return &chat{templates: f.templates, pairs: hasRerankRoles(f.templates["default"].source), special: f.special, config: f.config, compiled: map[string]*compiledTemplate{}, broken: map[string]error{}}
 }
 
-// HasChatTemplate reports whether RenderChat works without ChatOptions.Template.
-func (t *Tokenizer) HasChatTemplate() bool { return t.chat.templates["default"].source != "" }
+// UseTemplate puts another chat template in the place of those of the checkpoint, before the first text is rendered.
+func (t *Tokenizer) UseTemplate(source string) {
+	t.chat.templates = map[string]namedTemplate{"default": {source: source}}
+	t.chat.pairs = hasRerankRoles(source)
+}
+
+// hasRerankRoles says whether a template knows the roles of a reranker's messages.
+func hasRerankRoles(template string) bool {
+	has := func(role string) bool {
+		return strings.Contains(template, `"`+role+`"`) || strings.Contains(template, "'"+role+"'")
+	}
+	return has("query") && has("document")
+}
+
+// Templated says that the chat template makes pairs of a query and a document.
+func (t *Tokenizer) Templated() bool { return t.chat.pairs }
 
 // RenderChat renders OpenAI's chat messages (a JSON list) to the text of a prompt, as transformers'
 // apply_chat_template does. The result holds the special tokens already: encode it with addSpecial
 // false. Text parts of a message are joined by line feeds unless the template itself goes through
 // parts, and tool arguments in JSON text become objects. An error is the template's own refusal
 // or names the template's line.
-func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string, error) {
+func (t *Tokenizer) RenderChat(messages []byte, o text.ChatOptions) (string, error) {
 	if !o.ContinueFinalMessage {
 		return t.renderChat(messages, o)
 	}
@@ -65,24 +72,17 @@ func (t *Tokenizer) RenderChat(messages json.RawMessage, o ChatOptions) (string,
 	if err != nil {
 		return "", err
 	}
-	text, err := t.renderChat(marked, o)
+	whole, err := t.renderChat(marked, o)
 	if err != nil {
 		return "", err
 	}
-	return cutFinal(text, final)
+	return cutFinal(whole, final)
 }
 
-func (t *Tokenizer) renderChat(messages json.RawMessage, o ChatOptions) (string, error) {
+func (t *Tokenizer) renderChat(messages []byte, o text.ChatOptions) (string, error) {
 	context, err := t.chat.templateContext(messages, o)
 	if err != nil {
 		return "", err
-	}
-	if o.Template != "" {
-		c, err := t.chat.getGiven(o.Template)
-		if err != nil {
-			return "", err
-		}
-		return c.renderChat(context)
 	}
 	name := "default"
 	if _, ok := t.chat.templates["tool_use"]; ok && len(o.Variables["tools"]) > 0 {
@@ -96,8 +96,8 @@ func (t *Tokenizer) renderChat(messages json.RawMessage, o ChatOptions) (string,
 }
 
 // templateContext makes the variables of the template.
-func (c *chat) templateContext(messages json.RawMessage, o ChatOptions) ([]byte, error) {
-	variables := map[string]any{"messages": messages, "add_generation_prompt": o.AddGenerationPrompt}
+func (c *chat) templateContext(messages []byte, o text.ChatOptions) ([]byte, error) {
+	variables := map[string]any{"messages": json.RawMessage(messages), "add_generation_prompt": o.AddGenerationPrompt}
 	for name, text := range c.special {
 		variables[name] = text
 	}
@@ -114,7 +114,7 @@ func (c *chat) templateContext(messages json.RawMessage, o ChatOptions) ([]byte,
 	return context, nil
 }
 
-// getTemplate compiles a template of the checkpoint at its first use.
+// getTemplate compiles a template at its first use.
 func (c *chat) getTemplate(name string) (*compiledTemplate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,27 +128,16 @@ func (c *chat) getTemplate(name string) (*compiledTemplate, error) {
 	if !ok {
 		return nil, errors.New("the model has no chat template; send the prompt to /v1/completions or give a template")
 	}
-	t, err := compileTemplate(from.source, "chat template of "+from.file)
+	title := "chat template"
+	if from.file != "" {
+		title += " of " + from.file
+	}
+	t, err := compileTemplate(from.source, title)
 	if err != nil {
 		c.broken[name] = err
 		return nil, err
 	}
 	c.compiled[name] = t
-	return t, nil
-}
-
-// getGiven compiles a template that is not the checkpoint's, unless it was also the last.
-func (c *chat) getGiven(source string) (*compiledTemplate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ofGiven != nil && c.given == source {
-		return c.ofGiven, nil
-	}
-	t, err := compileTemplate(source, "chat template")
-	if err != nil {
-		return nil, err
-	}
-	c.given, c.ofGiven = source, t
 	return t, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // golden is one rendering by transformers (tools/golden/golden_tokenizer.py).
@@ -39,15 +41,21 @@ func renderer() *Tokenizer {
 	return t
 }
 
+// rendererOf renders a template.
+func rendererOf(template string) *Tokenizer {
+	t := renderer()
+	t.UseTemplate(template)
+	return t
+}
+
 func TestRenderChatAsTransformers(t *testing.T) {
-	tok := renderer()
 	for _, g := range goldens(t) {
 		t.Run(g.Template+"/"+g.Case, func(t *testing.T) {
 			source, err := os.ReadFile(filepath.Join("testdata/templates", g.Template))
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := ChatOptions{Template: string(source), Variables: g.Variables}
+			o := text.ChatOptions{Variables: g.Variables}
 			messages := g.Variables["messages"]
 			if err := json.Unmarshal(g.Variables["add_generation_prompt"], &o.AddGenerationPrompt); err != nil {
 				t.Fatal(err)
@@ -56,7 +64,7 @@ func TestRenderChatAsTransformers(t *testing.T) {
 			for _, taken := range []string{"messages", "add_generation_prompt", "continue_final_message", "bos_token", "eos_token"} {
 				delete(g.Variables, taken)
 			}
-			got, err := tok.RenderChat(messages, o)
+			got, err := rendererOf(string(source)).RenderChat(messages, o)
 			switch {
 			case g.Text == nil:
 				if err == nil || !strings.Contains(err.Error(), g.Error) {
@@ -74,7 +82,7 @@ func TestRenderChatAsTransformers(t *testing.T) {
 func TestRenderChatOfCheckpoint(t *testing.T) {
 	tok := openLlama3(t)
 	prompt, err := tok.RenderChat(json.RawMessage(`[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"B"}]}]`),
-		ChatOptions{AddGenerationPrompt: true})
+		text.ChatOptions{AddGenerationPrompt: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +97,7 @@ func TestRenderChatOfCheckpoint(t *testing.T) {
 
 func TestToolArgumentsInTextBecomeObjects(t *testing.T) {
 	messages := json.RawMessage(`[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"b\": 1, \"a\": \"x\"}"}}]}]`)
-	got, err := renderer().RenderChat(messages, ChatOptions{Template: `{{ messages[0].tool_calls[0].function.arguments | tojson }}`})
+	got, err := rendererOf(`{{ messages[0].tool_calls[0].function.arguments | tojson }}`).RenderChat(messages, text.ChatOptions{})
 	if want := `{"b": 1, "a": "x"}`; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -114,7 +122,11 @@ func TestTemplateErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			start := time.Now()
-			got, err := renderer().RenderChat(c.messages, ChatOptions{Template: c.template, Variables: c.variables})
+			tok := renderer()
+			if c.template != "" {
+				tok.UseTemplate(c.template)
+			}
+			got, err := tok.RenderChat(c.messages, text.ChatOptions{Variables: c.variables})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %.60q, %v; want an error with %q", got, err, c.want)
 			}
@@ -126,7 +138,7 @@ func TestTemplateErrors(t *testing.T) {
 }
 
 func TestStrftimeNow(t *testing.T) {
-	got, err := renderer().RenderChat(json.RawMessage(`[]`), ChatOptions{Template: `{{ strftime_now('%Y 100%%') }}`})
+	got, err := rendererOf(`{{ strftime_now('%Y 100%%') }}`).RenderChat(json.RawMessage(`[]`), text.ChatOptions{})
 	if want := time.Now().Format("2006") + " 100%"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -138,13 +150,12 @@ func FuzzRenderChat(f *testing.F) {
 		f.Add(g.Template, []byte(g.Variables["messages"]), []byte(g.Variables["tools"]))
 	}
 	f.Add("{% generation %}{{ messages }}{% endgeneration %}", []byte(`[null]`), []byte(`{}`))
-	tok := renderer()
 	f.Fuzz(func(t *testing.T, template string, messages, tools []byte) {
 		if source, err := os.ReadFile(filepath.Join("testdata/templates", filepath.Base(template))); err == nil {
 			template = string(source)
 		}
-		text, err := tok.RenderChat(messages, ChatOptions{Template: template, Variables: map[string]json.RawMessage{"tools": tools}})
-		if err != nil && text != "" {
+		got, err := rendererOf(template).RenderChat(messages, text.ChatOptions{Variables: map[string]json.RawMessage{"tools": tools}})
+		if err != nil && got != "" {
 			t.Errorf("both a text and %v", err)
 		}
 	})
@@ -156,7 +167,7 @@ func TestContinueFinalMessageRefuses(t *testing.T) {
 		`[]`, `{}`, `[3]`, `[{"role":"assistant"}]`, `[{"role":"assistant","content":null}]`, `[{"role":"assistant","content":[]}]`,
 		`[{"role":"assistant","content":[{"type":"image"}]}]`, `[{"role":"assistant","content":{"text":"A"}}]`, `[{"role":"assistant","content":"A"`,
 	} {
-		got, err := renderer().RenderChat(json.RawMessage(messages), ChatOptions{ContinueFinalMessage: true, Template: template})
+		got, err := rendererOf(template).RenderChat(json.RawMessage(messages), text.ChatOptions{ContinueFinalMessage: true})
 		if err == nil || !strings.Contains(err.Error(), "no text to continue") {
 			t.Errorf("%s: got %q, %v", messages, got, err)
 		}

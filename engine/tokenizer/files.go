@@ -20,7 +20,7 @@ type files struct {
 }
 
 // namedTemplate is the source of a chat template and the name of its file.
-type namedTemplate struct{ source, file string }
+type namedTemplate struct{ source, file string } // the file is empty of one that is not the checkpoint's
 
 // maxFile is the most that is read of a file beside tokenizer.json, in bytes.
 const maxFile = 64 << 20

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 const (
@@ -130,7 +132,7 @@ func TestHostileTemplates(t *testing.T) {
 			tok.chat = newChat(&files{templates: map[string]namedTemplate{"default": {c.template, "chat_template.jinja"}}})
 			for range 2 { // what one rendering leaves behind must not harm the next
 				bounded(t, func() {
-					_, err := tok.RenderChat(json.RawMessage(`[]`), ChatOptions{})
+					_, err := tok.RenderChat(json.RawMessage(`[]`), text.ChatOptions{})
 					if err != nil && !strings.HasPrefix(err.Error(), "chat template of chat_template.jinja: ") || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 						t.Errorf("got %v, want an error with %q that names the file", err, c.want)
 					}
@@ -143,19 +145,18 @@ func TestHostileTemplates(t *testing.T) {
 // TestTemplatesThatLeakAreStopped holds that values that refer to themselves, which nothing frees, do
 // not add up.
 func TestTemplatesThatLeakAreStopped(t *testing.T) {
-	o := ChatOptions{Template: "{% set ns = namespace(big='x' * (1000000 + messages|length)) %}{% set ns.x = ns %}."}
-	tok := NewBytes()
+	tok := rendererOf("{% set ns = namespace(big='x' * (1000000 + messages|length)) %}{% set ns.x = ns %}.")
 	var err error
 	renderings := 0
 	for ; renderings < 10 && err == nil; renderings++ {
-		_, err = tok.RenderChat(json.RawMessage(`[]`), o)
+		_, err = tok.RenderChat(json.RawMessage(`[]`), text.ChatOptions{})
 	}
 	if err == nil || !strings.Contains(err.Error(), "refers to itself") {
 		t.Errorf("after %d renderings: %v", renderings, err)
 	}
-	o.Template = "{% set ns = namespace(x='') %}{% for i in range(1000) %}{% set ns.x = ns.x ~ i %}{% endfor %}{{ ns.x }}"
+	tok = rendererOf("{% set ns = namespace(x='') %}{% for i in range(1000) %}{% set ns.x = ns.x ~ i %}{% endfor %}{{ ns.x }}")
 	for i := range 1000 {
-		if _, err := tok.RenderChat(json.RawMessage(`[]`), o); err != nil {
+		if _, err := tok.RenderChat(json.RawMessage(`[]`), text.ChatOptions{}); err != nil {
 			t.Fatalf("rendering %d of a template without cycles: %v", i, err)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Info is what tokenizer_config.json says, less the names of files, with the special tokens as texts and
+// TokenizerInfo is what tokenizer_config.json says, less the names of files, with the special tokens as texts and
 // the chat template as they are used here.
-func (t *Tokenizer) Info() map[string]json.RawMessage {
+func (t *Tokenizer) TokenizerInfo() map[string]json.RawMessage {
 	info := maps.Clone(t.chat.config)
 	if info == nil {
 		info = map[string]json.RawMessage{}

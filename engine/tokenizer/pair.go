@@ -7,19 +7,14 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
-
-// Pair is what the tokenizer puts around and between two texts that are one input.
-type Pair struct {
-	Before, Between, After []engine.TokenID
-	Typed                  bool // the second text's tokens are of another type (token_type_ids) than the first one's
-}
 
 // Around are the special tokens that Encode puts before and after a text.
 func (t *Tokenizer) Around() (before, after []engine.TokenID) { return t.leading, t.trailing }
 
 // Pair says how two texts become one input. The error says why this tokenizer makes none.
-func (t *Tokenizer) Pair() (Pair, error) { return t.pair, t.pairError }
+func (t *Tokenizer) Pair() (text.Pair, error) { return t.pair, t.pairError }
 
 // postProcessor is the part of tokenizer.json that puts special tokens around texts.
 type postProcessor struct {
@@ -80,7 +75,7 @@ func (t *Tokenizer) readPair(tokenizerJSON []byte) {
 		}
 	}
 	if err != nil {
-		t.pair, t.pairError = Pair{}, fmt.Errorf("tokenizer.json has no template for a pair of texts: %w", err)
+		t.pair, t.pairError = text.Pair{}, fmt.Errorf("tokenizer.json has no template for a pair of texts: %w", err)
 	}
 }
 
@@ -120,8 +115,8 @@ func lastThatAdds(list []postProcessor) *postProcessor {
 }
 
 // readTemplate reads a template of the named texts, in their order.
-func (p *postProcessor) readTemplate(template []piece, texts ...string) (Pair, error) {
-	var pair Pair
+func (p *postProcessor) readTemplate(template []piece, texts ...string) (text.Pair, error) {
+	var pair text.Pair
 	parts := [3]*[]engine.TokenID{&pair.Before, &pair.Between, &pair.After}
 	if len(texts) == 1 {
 		parts[1] = &pair.After
@@ -131,20 +126,20 @@ func (p *postProcessor) readTemplate(template []piece, texts ...string) (Pair, e
 		switch {
 		case step.Sequence != nil:
 			if at == len(texts) || step.Sequence.ID != texts[at] {
-				return Pair{}, fmt.Errorf("its template has text %.20q in the wrong place", step.Sequence.ID)
+				return text.Pair{}, fmt.Errorf("its template has text %.20q in the wrong place", step.Sequence.ID)
 			}
 			types = append(types, step.Sequence.Type)
 			at++
 		case step.SpecialToken != nil:
 			token, ok := p.Special[step.SpecialToken.ID]
 			if !ok {
-				return Pair{}, fmt.Errorf("its template names special token %.40q, which is not defined", step.SpecialToken.ID)
+				return text.Pair{}, fmt.Errorf("its template names special token %.40q, which is not defined", step.SpecialToken.ID)
 			}
 			*parts[at] = append(*parts[at], token.IDs...)
 		}
 	}
 	if at < len(texts) {
-		return Pair{}, errors.New("its template leaves a text out")
+		return text.Pair{}, errors.New("its template leaves a text out")
 	}
 	pair.Typed = len(types) == 2 && types[0] != types[1]
 	return pair, nil

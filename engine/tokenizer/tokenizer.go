@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
 	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/internal/regular"
@@ -39,7 +40,7 @@ type Tokenizer struct {
 	words    *chunkCache // of short texts, and of chunks; nil as chunks is
 	leading  []engine.TokenID
 	trailing []engine.TokenID // special tokens that Encode puts before and after a text
-	pair     Pair
+	pair     text.Pair
 	bos      engine.TokenID
 	hasBOS   bool
 	eos      []engine.TokenID

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 func TestBytes(t *testing.T) {
@@ -20,7 +22,7 @@ func TestBytes(t *testing.T) {
 	if got := mustDecode(t, tok, append(ids, 257), true); got != "a\x00\u00e9" {
 		t.Errorf("Decode without special tokens = %q", got)
 	}
-	if _, err := tok.RenderChat([]byte(`[]`), ChatOptions{}); err == nil || !strings.Contains(err.Error(), "no chat template") {
+	if _, err := tok.RenderChat([]byte(`[]`), text.ChatOptions{}); err == nil || !strings.Contains(err.Error(), "no chat template") {
 		t.Errorf("RenderChat: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // TestTokenBytes holds that the bytes of the tokens of a text are the text's.
@@ -102,13 +103,7 @@ func TestConfigurations(t *testing.T) {
 			if got := tok.EOS(); !slices.Equal(got, c.eos) {
 				t.Errorf("EOS = %v, want %v", got, c.eos)
 			}
-			if tok.HasChatTemplate() != (c.template != "") {
-				t.Fatalf("HasChatTemplate = %v", tok.HasChatTemplate())
-			}
-			if c.template == "" {
-				return
-			}
-			if got, err := tok.RenderChat([]byte(`[]`), ChatOptions{}); err != nil || got != c.template {
+			if got, err := tok.RenderChat([]byte(`[]`), text.ChatOptions{}); (err != nil) != (c.template == "") || got != c.template {
 				t.Errorf("rendered %q, %v, want %q", got, err, c.template)
 			}
 		})
@@ -131,7 +126,7 @@ func TestInfo(t *testing.T) {
 	writeJSON(t, dir, "tokenizer_config.json", map[string]any{
 		"eos_token": map[string]any{"content": "<|eot_id|>"}, "vocab_file": "/home/somebody/vocab.json", "model_max_length": 8192, "chat_template": "{{ 1 }}",
 	})
-	got, err := json.Marshal(open(t, dir).Info())
+	got, err := json.Marshal(open(t, dir).TokenizerInfo())
 	want := `{"chat_template":"{{ 1 }}","eos_token":"\u003c|eot_id|\u003e","model_max_length":8192,"tokenizer_class":"PreTrainedTokenizerFast"}`
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v; want %s", got, err, want)

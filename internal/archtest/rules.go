@@ -93,11 +93,11 @@ var arrows = map[string][]string{
 	"engine/api/openapi":       {"engine/api/fields"},
 	"engine/api/pooling":       {"engine/api", "engine/api/fields"},
 	"engine/api/decisions":     {"engine/api", "engine/api/fields"},
-	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/completion", "engine/request", "engine/wire"},
+	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/request", "engine/text", "engine/wire"},
 	"engine/checkpoint":        {"engine", "engine/pooling", "engine/weights", "internal/regular"},
 	"engine/grammar":           {"engine"},
 	"engine/toolcalls":         {},
-	"engine/tokenizer":         {"engine", "engine/grammar", "engine/tokenizer/native", "internal/regular", "internal/processors"},
+	"engine/tokenizer":         {"engine", "engine/grammar", "engine/text", "engine/tokenizer/native", "internal/processors", "internal/regular"},
 	"engine/tokenizer/native":  {"engine", "engine/grammar"},
 	"engine/demo":              {},
 	"engine/demo/demotest":     {"engine/demo"},
@@ -112,13 +112,14 @@ var arrows = map[string][]string{
 	"engine/client":            {"engine", "engine/wire", "internal/budget"},
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
+	"engine/text":              {"engine", "engine/api", "engine/detokenize", "engine/grammar"},
 	"engine/request":           {"engine", "engine/api", "engine/apikey", "engine/client", "engine/wire", "internal/budget"},
-	"engine/completion":        {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/request", "engine/toolcalls", "engine/wire", "internal/budget"},
-	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/completion", "engine/pooling", "engine/request", "engine/wire", "internal/budget", "internal/processors"},
+	"engine/completion":        {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/request", "engine/text", "engine/toolcalls", "engine/wire", "internal/budget"},
+	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/pooling", "engine/request", "engine/text", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/metrics":           {"engine/client", "engine/oip", "engine/request", "engine/wire", "internal/httpserve", "internal/processors", "internal/tracing"},
-	"engine/frontend":          {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/oip", "engine/request", "engine/scoring", "engine/wire", "internal/cors", "internal/httpserve", "internal/tracing"},
+	"engine/frontend":          {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/oip", "engine/request", "engine/scoring", "engine/text", "engine/wire", "internal/cors", "internal/httpserve", "internal/tracing"},
 	"engine/frontend/exchange": {"engine", "engine/api", "engine/api/pooling", "engine/apikey", "engine/client", "engine/oip", "engine/request", "internal/budget", "internal/httpserve", "internal/tracing", "internal/processors"},
-	"engine/frontend/registry": {"engine", "engine/api", "engine/checkpoint", "engine/completion", "engine/frontend/exchange", "engine/images", "engine/scoring"},
+	"engine/frontend/registry": {"engine", "engine/api", "engine/checkpoint", "engine/frontend/exchange", "engine/images", "engine/text"},
 
 	// video
 	"videoext/media":                {},
@@ -226,11 +227,11 @@ var arrows = map[string][]string{
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
 	"cmd/prefillonly/model": {
-		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",
+		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/text", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
 	},
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
-	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/completion", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/scoring", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals", "scheduler", "videoext/detect", "videoext/jobs", "videoext/live"},
+	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/text", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals", "scheduler", "videoext/detect", "videoext/jobs", "videoext/live"},
 	"cmd/prefillonly/settings":   {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
 	"cmd/prefillonly/video":      {"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/shaper", "videoext/vision"},
 
@@ -279,7 +280,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/completion", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

@@ -21,9 +21,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -92,7 +92,7 @@ func (s *scheduler) answer(m *wire.Submit) {
 // chat renders each message as a line.
 type chat struct{}
 
-func (chat) RenderChat(messages []byte, _ completion.ChatOptions) (string, error) {
+func (chat) RenderChat(messages []byte, _ text.ChatOptions) (string, error) {
 	var list []struct{ Role, Content string }
 	err := json.Unmarshal(messages, &list)
 	var b strings.Builder
@@ -114,8 +114,8 @@ func start(t *testing.T) (openai.Client, *scheduler) {
 	pool := client.New(client.Config{}, s, zap.NewNop())
 	var all []registry.Model
 	for _, name := range models {
-		all = append(all, registry.Model{Name: name, Open: func() (*registry.Text, error) {
-			return &registry.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}, nil
+		all = append(all, registry.Model{Name: name, Open: func() (*text.Text, error) {
+			return &text.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}, nil
 		}})
 	}
 	f, err := frontend.New(frontend.Config{Keys: keys}, all, pool, zap.NewNop())

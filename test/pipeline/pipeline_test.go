@@ -25,10 +25,10 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/client"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/frontend"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/mq"
@@ -87,8 +87,8 @@ func newPipelineOf(t testing.TB, runner executor.Runner) *pipeline {
 		t.Fatal(err)
 	}
 	pool := client.New(client.Config{Heartbeat: 50 * time.Millisecond}, conn, zap.NewNop())
-	text := registry.Text{Text: completion.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}}
-	demo := registry.Model{Name: "demo", Open: func() (*registry.Text, error) { return &text, nil }}
+	texts := text.Text{Tokenizer: tokenizer.NewBytes(), Template: chat{}}
+	demo := registry.Model{Name: "demo", Open: func() (*text.Text, error) { return &texts, nil }}
 	f, err := frontend.New(frontend.Config{}, []registry.Model{demo}, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func (p *pipeline) startExecutor() {
 // chat refuses: the null runner has no chat template.
 type chat struct{}
 
-func (chat) RenderChat([]byte, completion.ChatOptions) (string, error) {
+func (chat) RenderChat([]byte, text.ChatOptions) (string, error) {
 	return "", errors.New("no chat template")
 }
 

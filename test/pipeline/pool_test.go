@@ -186,7 +186,7 @@ func (p *pooled) ask(job engine.Job, data ...[]byte) (client.Delivery, error) {
 	}
 }
 
-func text(model string, n, salt int) engine.Job {
+func textJob(model string, n, salt int) engine.Job {
 	ids := make([]engine.TokenID, n)
 	for i := range ids {
 		ids[i] = engine.TokenID((i*31 + salt*17) % 258)
@@ -196,7 +196,7 @@ func text(model string, n, salt int) engine.Job {
 
 // askText runs a job of tokens and compares its answer with that of a runner that has all models.
 func (p *pooled) askText(model string, n, salt int) error {
-	job := text(model, n, salt)
+	job := textJob(model, n, salt)
 	got, err := p.ask(job)
 	if err != nil {
 		return fmt.Errorf("job %d of %s: %w", salt, model, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/model/calibrate"
+	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/regular"
@@ -92,15 +93,15 @@ func (c *calibration) promptTokens(ctx context.Context, l calibrate.Line) ([]eng
 			return nil, err
 		}
 	}
-	text, bare := l.Text, true
+	prompt, bare := l.Text, true
 	if l.Messages != nil {
 		var err error
-		if text, err = c.tokenizer.RenderChat(l.Messages, tokenizer.ChatOptions{AddGenerationPrompt: true}); err != nil {
+		if prompt, err = c.tokenizer.RenderChat(l.Messages, text.ChatOptions{AddGenerationPrompt: true}); err != nil {
 			return nil, err
 		}
 		bare = false
 	}
-	ids, err := c.tokenizer.Encode(ctx, "", text, bare)
+	ids, err := c.tokenizer.Encode(ctx, "", prompt, bare)
 	if err == nil && len(ids) == 0 {
 		err = errors.New("its prompt has no tokens")
 	}

@@ -1,10 +1,15 @@
 package roles
 
 import (
+	"fmt"
+
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/text"
+	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
+	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
 // servedModels are the models as a frontend serves them.
@@ -15,23 +20,36 @@ func servedModels(cfg *config.Config) (list []registry.Model) {
 		if m.Task != config.TaskInfer {
 			is, err := modeldir.Purpose(m)
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
-			next.Open = func() (*registry.Text, error) { return openText(m, err) }
+			next.Open = func() (*text.Text, error) {
+				if err != nil {
+					return nil, err // its files do not say what it is for
+				}
+				return openText(m.Path, m.ChatTemplate)
+			}
 		}
 		list = append(list, next)
 	}
 	return list
 }
 
-// openText opens what a model's texts are read with, unless its files do not say what it is for.
-func openText(m *config.Model, unknown error) (*registry.Text, error) {
-	if unknown != nil {
-		return nil, unknown
+// openText opens what the texts of the checkpoint in dir are read and written with. A file of a template is used in place of
+// the checkpoint's own one; it may be empty.
+func openText(dir, template string) (*text.Text, error) {
+	var source []byte
+	if template != "" {
+		var err error
+		if source, err = regular.ReadFile(template, tokenizer.MaxTemplate); err != nil {
+			return nil, fmt.Errorf("chat-template: %w", err)
+		}
 	}
-	text, err := openTexts(m.Path, m.ChatTemplate)
+	t, err := tokenizer.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	return &registry.Text{Text: text.Text, Specials: text.Specials, Close: text.Close}, nil
+	if len(source) > 0 {
+		t.UseTemplate(string(source))
+	}
+	return &text.Text{Tokenizer: t, Template: t, Grammars: t, Specials: t, Close: t.Close}, nil
 }
 
 // openOnly opens the texts of a model that is alone: without them nothing can be served.
@@ -39,7 +57,7 @@ func openOnly(models []registry.Model) error {
 	if len(models) != 1 || models[0].Open == nil {
 		return nil
 	}
-	text, err := models[0].Open()
-	models[0].Open = func() (*registry.Text, error) { return text, err }
+	opened, err := models[0].Open()
+	models[0].Open = func() (*text.Text, error) { return opened, err }
 	return err
 }

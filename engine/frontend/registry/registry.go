@@ -14,10 +14,9 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/images"
-	"github.com/prefillonly/prefillonly/engine/scoring"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // Model is a model of the pool that requests may name.
@@ -27,25 +26,12 @@ type Model struct {
 	Always bool     // the server is not ready without it
 	// Open opens what the model's texts are read and written with, when a request needs it; it is closed when many
 	// others were needed since. Nil: the model takes no text.
-	Open       func() (*Text, error)
+	Open       func() (*text.Text, error)
 	Checkpoint *checkpoint.Model // what the model is for; nil: not known
 	Image      images.Options    // how the model's pictures become its input
 	// Models of equal TextKey share what one of them opens, also with those of an earlier Set; an empty one is the
 	// model's own until the next.
 	TextKey string
-}
-
-// Text is what a model's texts are read and written with.
-type Text struct {
-	completion.Text
-	Specials scoring.Specials
-	Close    func() // frees it; may be nil
-}
-
-func (t *Text) close() {
-	if t.Close != nil {
-		t.Close()
-	}
 }
 
 // pool is what runs the models.
@@ -58,14 +44,20 @@ type pool interface {
 type Registry struct {
 	pool  pool
 	log   *zap.Logger
-	texts *cache[string, *Text]
+	texts *cache[string, *text.Text]
 	now   atomic.Pointer[models]
 	sets  atomic.Int64 // of models so far
 }
 
 // New makes a Registry without models. So many tokenizers stay open while nobody uses them.
 func New(tokenizers int, pool pool, log *zap.Logger) *Registry {
-	return &Registry{pool: pool, log: log, texts: newCache[string](tokenizers, (*Text).close)}
+	return &Registry{pool: pool, log: log, texts: newCache[string](tokenizers, closeText)}
+}
+
+func closeText(t *text.Text) {
+	if t.Close != nil {
+		t.Close()
+	}
 }
 
 // models are those that are served at a time.
@@ -146,7 +138,7 @@ func (g *Registry) Find(x *exchange.Exchange, name string) (*Model, *exchange.Re
 }
 
 // Text opens what the texts of a model are read with, for as long as the exchange goes on.
-func (g *Registry) Text(ctx context.Context, x *exchange.Exchange, m *Model) (*Text, *exchange.Refusal) {
+func (g *Registry) Text(ctx context.Context, x *exchange.Exchange, m *Model) (*text.Text, *exchange.Refusal) {
 	if m.Open == nil {
 		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` takes tensors, not text", m.Name))
 	}
@@ -178,7 +170,7 @@ func (g *Registry) OpenTexts(ctx context.Context) {
 }
 
 // Reader is the model that a request names, and what its texts are read with.
-func (g *Registry) Reader(ctx context.Context, x *exchange.Exchange, name string) (*Model, *Text, *exchange.Refusal) {
+func (g *Registry) Reader(ctx context.Context, x *exchange.Exchange, name string) (*Model, *text.Text, *exchange.Refusal) {
 	m, refused := g.Find(x, name)
 	if refused != nil {
 		return nil, nil, refused

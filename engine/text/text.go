@@ -1,4 +1,6 @@
-package completion
+// Package text is what a model's texts are read and written with: its tokenizer, the template of its chats, and the tokens
+// around and between texts. It is of whatever library computes them.
+package text
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/detokenize"
+	"github.com/prefillonly/prefillonly/engine/grammar"
 )
 
 // Tokenizer turns text into tokens and back. It is safe for concurrent use.
@@ -34,11 +37,32 @@ type ChatOptions struct {
 	Variables            map[string]json.RawMessage // chat_template_kwargs, tools
 }
 
+// Grammars compiles the forms of texts for the tokens of one tokenizer. It is safe for concurrent use. An error that is no
+// *engine.Error, and not why ctx has ended, says what is wrong with the text.
+type Grammars interface {
+	Grammar(ctx context.Context, kind grammar.Kind, text string) (grammar.Constraint, error)
+}
+
+// Pair is what a tokenizer puts around and between two texts that are one input.
+type Pair struct {
+	Before, Between, After []engine.TokenID
+	Typed                  bool // the second text's tokens are of another type (token_type_ids) than the first one's
+}
+
+// Specials are what a tokenizer, or its chat template, puts around texts.
+type Specials interface {
+	Around() (before, after []engine.TokenID) // one text
+	Pair() (Pair, error)                      // an error says why there is none
+	Templated() bool                          // the chat template makes pairs, of messages whose roles are query and document
+}
+
 // Text is what a model's texts are read and written with.
 type Text struct {
 	Tokenizer
 	Template
 	Grammars // may be nil
+	Specials Specials
+	Close    func() // frees it; may be nil
 }
 
 // Tokens tokenizes text, which came in field. Salt separates what is remembered of texts as it separates
@@ -52,9 +76,18 @@ func (t *Text) Tokens(ctx context.Context, salt, field, text string, addSpecial 
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, Untokenizable(field, err)
+		return nil, tokenizerError(field, err)
 	}
 	return ids, nil
+}
+
+// Untokenize is the text of ids, which came in field. With skipSpecial, special tokens have none. Its error is an *api.Error.
+func (t *Text) Untokenize(field string, ids []engine.TokenID, skipSpecial bool) (string, error) {
+	text, err := t.Decode(ids, skipSpecial)
+	if err != nil {
+		return "", tokenizerError(field, err)
+	}
+	return text, nil
 }
 
 // Messages renders messages as the prompt of a chat.
@@ -143,8 +176,8 @@ func (t *Text) RenderPair(query, document, instruction string, o *api.Templating
 	return t.Messages(messages, &with)
 }
 
-// Untokenizable is the refusal of a text, or of ids, in field that the model's tokenizer fails on.
-func Untokenizable(field string, err error) *api.Error {
+// tokenizerError is the refusal of a text, or of ids, in field that the model's tokenizer fails on.
+func tokenizerError(field string, err error) *api.Error {
 	e := api.Invalid(field, "the model's tokenizer fails on %s: %v", field, err)
 	e.Code = "tokenization_failed"
 	return e

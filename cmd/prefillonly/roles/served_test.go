@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/api"
-	"github.com/prefillonly/prefillonly/engine/completion"
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/text"
 )
 
 // TestTemplate: a file of a template takes the place of the checkpoint's own.
@@ -21,16 +21,16 @@ func TestTemplate(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := openTexts(dir, file)
+	opened, err := openText(dir, file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer text.Close()
-	got, err := text.RenderChat([]byte(`[{"role":"user","content":"hi"}]`), completion.ChatOptions{})
+	defer opened.Close()
+	got, err := opened.RenderChat([]byte(`[{"role":"user","content":"hi"}]`), text.ChatOptions{})
 	if err != nil || got != "<user>hi" {
 		t.Errorf("RenderChat = %q, %v", got, err)
 	}
-	if info := string(text.TokenizerInfo()["chat_template"]); !strings.Contains(info, "m.role") {
+	if info := string(opened.TokenizerInfo()["chat_template"]); !strings.Contains(info, "m.role") {
 		t.Errorf("the tokenizer's information has the template %s", info)
 	}
 }
@@ -46,18 +46,18 @@ func TestRankingTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for template, want := range map[string]bool{file: true, "": false} {
-		text, err := openTexts(dir, template)
+		opened, err := openText(dir, template)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer text.Close()
-		if got := text.Specials.Templated(); got != want {
+		defer opened.Close()
+		if got := opened.Specials.Templated(); got != want {
 			t.Errorf("%q: %v", template, got)
 		}
 		if !want {
 			continue
 		}
-		if got, err := text.RenderPair("a", "b", "", &api.Templating{}); err != nil || got != "QaDb" {
+		if got, err := opened.RenderPair("a", "b", "", &api.Templating{}); err != nil || got != "QaDb" {
 			t.Errorf("rendered %q, %v", got, err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRankingTemplate(t *testing.T) {
 // TestMistakes: what cannot be opened is named.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ dir, template, want string }{{t.TempDir(), "", "tokenizer.json"}, {t.TempDir(), "/no/template", "chat-template: "}} {
-		if _, err := openTexts(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := openText(c.dir, c.template); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
