@@ -1,5 +1,5 @@
 // Package text is what a model's texts are read and written with: its tokenizer, the template of its chats, and the tokens
-// around and between texts. It is of whatever library computes them.
+// around and between texts. It does not know which library computes them.
 package text
 
 import (
