@@ -89,6 +89,22 @@ def camera_gap(binary):
         return held, f"{refused} of 8 refused by their figures, the long message {'refused' if large else 'read'}; deleted in {took:.1f} s, grown by {grown} MiB"
 
 
+def camera_hasty(binary):
+    """A camera that says it has 12 frames a second sends 4,000 in one second, in segments of one, and hangs up after 10 s.
+    Wanted: results of no more than it may be behind by and four times its rate, all that are too many told as dropped, a file beside it without a drop"""
+    with watching(binary, "--video-files", str(CLIP.parent)) as server:
+        ask(server, "POST", "streams", {"name": "door", "source": "camera", "method": "mpeg"})
+        ask(server, "POST", "streams", {"name": "clip", "source": CLIP.name, "loop": True, "rate": 2})
+        until(server, "clip", lambda s: s["frames"] > 0)
+        start = time.monotonic()
+        with begun(server, "door", hello() + b"".join(skipped(n, 1) for n in range(4000))):
+            time.sleep(10)
+            door, clip = (json.loads(ask(server, "GET", f"streams/{name}")[1]) for name in ("door", "clip"))
+            most = 170 + 4 * 12.24 * (time.monotonic() - start) + 1
+        held = 0 < door["dropped"] < door["frames"] <= most and clip["dropped"] == 0
+        return held, f"{door['frames']} results, {door['dropped']} of them dropped; the file beside it {clip['frames']}, {clip['dropped']} dropped; {door.get('reason', '')}"
+
+
 def opened(number, name):
     """A camera's session as a stream of HTTP/2."""
     path, key = b"/v1/video/streams/%s/camera" % name.encode(), b"Bearer one"
@@ -251,4 +267,4 @@ def camera_memory(binary):
         return held, f"{refused} of 6 refused by memory, 20,000 tracks {'refused' if 'tracks' in why else 'read'}; the video process had {most} MiB at most"
 
 
-ATTACKS = (camera_gap, camera_http2, camera_memory)
+ATTACKS = (camera_gap, camera_hasty, camera_http2, camera_memory)
