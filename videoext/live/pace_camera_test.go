@@ -50,7 +50,7 @@ func TestHastyCameraIsHeldToItsRate(t *testing.T) {
 			}
 		}
 	}
-	if most := h.keeps("door") + rate*slack*took.Seconds() + 2; float64(inferred.Load()) > most || dropped == 0 || int(inferred.Load())+dropped != 2*segments {
+	if most := h.keeps("door") + rate*slack*took.Seconds() + 2; float64(inferred.Load()) > most || int(inferred.Load())+dropped != 2*segments {
 		t.Errorf("in %v %d frames are inferred, want at most %.0f; %d are dropped", took, inferred.Load(), most, dropped)
 	}
 	if s := h.of("door"); s.Dropped != uint64(dropped) {
