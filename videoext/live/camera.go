@@ -30,7 +30,7 @@ type cameraIntake struct {
 	session *connection // nil: there is none
 	pace    pace
 	parked  []*heard      // a segment that waits until it may be taken, and what was said of it meanwhile
-	onward  time.Duration // when more is read behind it; never: when it is taken
+	onward  time.Duration // when more is read behind it, if it is not taken before
 	warned  time.Time     // when it was logged that the camera is too fast
 }
 
@@ -83,17 +83,16 @@ func (i *cameraIntake) inbox(ctx context.Context, a *actor) (<-chan mail, time.D
 		i.takeParked(ctx, a)
 		return i.inbox(ctx, a)
 	}
-	until := never
-	if wait < never {
-		until = a.now() + wait
-	}
-	switch {
+	switch now := a.now(); {
+	case wait == never:
+		return nil, never
 	case len(i.parked) >= maxParked:
-		return nil, until
-	case a.now() < i.onward:
-		return nil, min(until, i.onward)
+		return nil, now + wait
+	case now < i.onward:
+		return nil, min(now+wait, i.onward)
+	default:
+		return i.coming, now + wait
 	}
-	return i.coming, until
 }
 
 // wait is for how long a segment is to wait; never: until the network has said what is in others.
@@ -135,14 +134,11 @@ func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
 		i.handle(ctx, a, m)
 		return
 	}
-	switch wait := i.wait(a, m); wait {
-	case 0:
+	if i.wait(a, m) == 0 {
 		i.open(ctx, a, m)
-	case never:
-		i.parked, i.onward = []*heard{m}, never
-	default: // at most four times what was admitted is read
-		i.parked, i.onward = []*heard{m}, a.now()+i.pace.lasts(i.cost(a, m))/4
+		return
 	}
+	i.parked, i.onward = []*heard{m}, a.now()+i.pace.lasts(i.cost(a, m))/4 // at most four times what was admitted is read
 }
 
 // open takes in a segment.
@@ -173,7 +169,7 @@ func (i *cameraIntake) dropParked(ctx context.Context, a *actor) {
 	}
 	segment, _, frames := all[0].of()
 	missed := streams.Missed{Segment: segment, Of: frames, Why: fmt.Sprintf("the camera sends more than the %.4g frames a second that it was admitted with", i.pace.rate)}
-	if e, ok := all[0].event.(streams.Came); ok && e.Frames[0] == 0 {
+	if e, ok := all[0].event.(streams.Came); ok && len(e.Frames) > 0 && e.Frames[0] == 0 {
 		missed.Time, missed.Broken = e.Times[0], e.Broken
 	}
 	all[0].footage.release()
@@ -255,8 +251,8 @@ func (i *cameraIntake) computeGradient(ctx context.Context, a *actor, segment me
 			i.history.addGradient(segment, answer.Gradient)
 		}
 		i.send(ctx, func(ctx context.Context, a *actor) {
-			_ = a.step(ctx, streams.GradientComputed{GradientComputed: answer})
-		}) // it always makes sense
+			_ = a.step(ctx, streams.GradientComputed{GradientComputed: answer}) // it always makes sense
+		})
 	})
 }
 

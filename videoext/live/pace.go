@@ -34,6 +34,11 @@ func (p *pace) wait(now time.Duration, frames float64) time.Duration {
 func (p *pace) take(frames float64) { p.credit -= min(frames, p.most) }
 
 // lasts is in what time so many frames come.
-func (p *pace) lasts(frames float64) time.Duration { return secondsLong(min(frames, p.most) / p.rate) }
+func (p *pace) lasts(frames float64) time.Duration {
+	if p.rate <= 0 {
+		return 0
+	}
+	return secondsLong(min(frames, p.most) / p.rate)
+}
 
 func secondsLong(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
