@@ -177,35 +177,24 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		wake, due := w.scheduler.Wake()
 		wake = max(w.now, wake)
 		idle++
-		var err error
+		when, do := nextTick, func() error { return nil }
 		switch {
 		case due && (!ok || wake < at) && (!more || wake < request.At):
-			if w.isOver(wake) {
-				return nil
-			}
-			w.now = wake
-			err = w.tell("", nil)
+			when, do = wake, func() error { return w.tell("", nil) }
 		case more && (!ok || request.At <= at):
-			if w.isOver(request.At) {
-				return nil
-			}
-			w.now = max(w.now, request.At)
-			err = w.submitRequest(request)
+			q := request
+			when, do = q.At, func() error { return w.submitRequest(q) }
 			request, more = next()
 		case ok:
-			if w.isOver(at) {
-				return nil
-			}
-			idle = 0
-			err = w.fireEvent()
-		case w.isOver(nextTick):
-			return nil
+			when, do, idle = at, w.fireEvent, 0
 		case idle > mostIdle:
 			return fmt.Errorf("%d requests will never be answered: no executor has anything to do", w.open)
-		default:
-			w.now = nextTick
 		}
-		if err != nil {
+		if w.until > 0 && when >= w.until {
+			return nil
+		}
+		w.now = max(w.now, when)
+		if err := do(); err != nil {
 			return err
 		}
 		if w.now >= nextTick {
@@ -217,9 +206,6 @@ func (w *world) run(requests iter.Seq[Request]) error {
 	}
 	return nil
 }
-
-// isOver says whether the simulation has ended when it is at.
-func (w *world) isOver(at time.Duration) bool { return w.until > 0 && at >= w.until }
 
 // submission is a message with the work that it most often has.
 type submission struct {
