@@ -47,7 +47,7 @@ func TestResults(t *testing.T) {
 	if err != nil || !slices.Equal(got, rows()) {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	for bad, want := range map[string]string{"a,b\n1,2\n": "begin with the columns", strings.Replace(text, "0.5000", "half", 1): "line 2, f1_dds", text[:len(text)-20]: "wrong number of fields"} {
+	for bad, want := range map[string]string{"a,b\n1,2\n": "want the columns", strings.Replace(text, "0.5000", "half", 1): "line 2, f1_dds", text[:len(text)-20]: "wrong number of fields"} {
 		if _, err := Read(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

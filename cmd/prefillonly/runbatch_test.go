@@ -161,10 +161,10 @@ func TestRunBatchRefuses(t *testing.T) {
 		{[]string{"-i", dir + "/none", "-o", dir + "/o"}, cli.ExitConfig, "no such file"},
 		{[]string{"-i", dir, "-o", dir + "/o"}, cli.ExitConfig, "regular"},
 		{[]string{"-i", good, "-o", foreign}, cli.ExitConfig, "is there already"},
-		{[]string{"-i", good, "-o", dir + "/foreign.out"}, cli.ExitConfig, "holds no answers"},
+		{[]string{"-i", good, "-o", dir + "/foreign.out"}, cli.ExitConfig, "does not hold answers"},
 		{[]string{"-i", good, "-o", dir + "/no/where"}, cli.ExitConfig, "no such file"},
 		{[]string{"-i", write("json", string(text)+"{\n"), "-o", dir + "/o1"}, cli.ExitConfig, "line 3: "},
-		{[]string{"-i", write("twice", string(text)+string(text)), "-o", dir + "/o2"}, cli.ExitConfig, "is that of line 1 too"},
+		{[]string{"-i", write("twice", string(text)+string(text)), "-o", dir + "/o2"}, cli.ExitConfig, "is also that of line 1"},
 		{[]string{"-i", write("empty", ""), "-o", dir + "/o3"}, cli.ExitConfig, "the file has no lines"},
 	} {
 		said, err := command([]string{"TMPDIR=" + t.TempDir()}, append([]string{"run-batch", "--device", "null", "--log-format", "json"}, c.args...)...).CombinedOutput()

@@ -116,8 +116,8 @@ func TestLoadRefuses(t *testing.T) {
 		`tensor "` + oddName + `" has no place in the model`: func(ts []kernels.HostTensor) []kernels.HostTensor {
 			return append(ts, tensor(oddName, kernels.BF16, 96))
 		},
-		`tensor "lm_head.weight" is missing`: func(ts []kernels.HostTensor) []kernels.HostTensor { return ts[:len(ts)-1] },
-		`tensor "lm_head.weight" has shape [330 96], config.json asks for [331 96]`: func(ts []kernels.HostTensor) []kernels.HostTensor {
+		`missing tensor "lm_head.weight"`: func(ts []kernels.HostTensor) []kernels.HostTensor { return ts[:len(ts)-1] },
+		`tensor "lm_head.weight" has shape [330 96], want [331 96] by config.json`: func(ts []kernels.HostTensor) []kernels.HostTensor {
 			return append(ts[:len(ts)-1], tensor("lm_head.weight", kernels.BF16, 330, 96))
 		},
 	} {
