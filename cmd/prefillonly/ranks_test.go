@@ -62,8 +62,8 @@ func TestServeOverRanks(t *testing.T) {
 func TestImpossibleRanks(t *testing.T) {
 	for want, args := range map[string][]string{
 		"3 ranks cannot divide 4 attention heads, 2 key-value heads and an MLP of 512 columns evenly": {"--tensor-parallel-size", "3", "--threads", "3"},
-		"--tensor-parallel-size 2 is more than the 1 threads to divide":                              {"--tensor-parallel-size", "2", "--threads", "1"},
-		"want a divisor of the 3 GPUs of cuda:0,1,2":                                                 {"--tensor-parallel-size", "2", "--device", "cuda:0,1,2"},
+		"--tensor-parallel-size 2 is more than the 1 threads to divide":                               {"--tensor-parallel-size", "2", "--threads", "1"},
+		"want a divisor of the 3 GPUs of cuda:0,1,2":                                                  {"--tensor-parallel-size", "2", "--device", "cuda:0,1,2"},
 	} {
 		cmd := command([]string{"TMPDIR=" + t.TempDir()}, append([]string{"serve", "--port", "0"}, args...)...)
 		var output bytes.Buffer
