@@ -40,8 +40,8 @@ refined while serving.`,
 	}
 	var options profile.Options
 	command.Flags().IntVar(&options.MaxTokens, "max-tokens", 8192, "longest prompt to measure")
-	command.Flags().IntVar(&options.Step, "step", 0, "distance of prompt lengths; 0 doubles from 64 on")
-	command.Flags().IntVar(&options.Repeat, "repeat", 3, "runs of each point, of which the median counts")
+	command.Flags().IntVar(&options.Step, "step", 0, "step between prompt lengths; 0 doubles them from 64 on")
+	command.Flags().IntVar(&options.Repeat, "repeat", 3, "runs of each point; the median counts")
 	return settings.Configured(command, config.Executor, func(cfg *config.Config, log *zap.Logger) error {
 		return osthread.Do(func() error { return runProfile(open, command.OutOrStdout(), cfg, options, log) })
 	})

@@ -53,7 +53,7 @@ running server answer; the lines have the lowest priority there.`,
 	}
 	var files batchFiles
 	command.Flags().StringVarP(&files.input, "input-file", "i", "", "`FILE` of requests, one a line")
-	command.Flags().StringVarP(&files.output, "output-file", "o", "", "`FILE` of answers, which is made")
+	command.Flags().StringVarP(&files.output, "output-file", "o", "", "`FILE` of answers to create")
 	return settings.Reconfigured(command, config.Scheduler|config.Executor|config.Lines, func(s settings.Settings, log *zap.Logger) error {
 		signal.Reset(syscall.SIGHUP)
 		if err := files.check(); err != nil {

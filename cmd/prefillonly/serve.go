@@ -31,8 +31,8 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [MODEL...]",
 		Short: "Serve models over HTTP, with all processes on this host",
 		Long: `Serves OpenAI's API on --port. Frontend, scheduler and executor run as child processes; one that dies
-is started again and its work is run again. Of several models each is on the device when requests want it.
-SIGTERM finishes open requests first, a second one stops at once. SIGHUP reads the configuration anew and
+is started again and its work is run again. Several models are loaded as requests need them.
+SIGTERM finishes open requests first, a second one stops at once. SIGHUP reads the configuration again and
 adds, removes and changes models.`,
 		Example: `  prefillonly serve                                      the built-in demo model on port 8000
   prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint

@@ -13,7 +13,7 @@ import (
 // newVersionCommand makes `prefillonly version`.
 func newVersionCommand() *cobra.Command {
 	command := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
-	asJSON := command.Flags().Bool("json", false, "as a JSON object")
+	asJSON := command.Flags().Bool("json", false, "print a JSON object")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		out := command.OutOrStdout()
 		if *asJSON {

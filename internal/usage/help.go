@@ -28,7 +28,7 @@ func (h *helpTopic) String() string {
 // AddHelp gives the command a --help of its own flags, and of the parameters of roles by group.
 func AddHelp(command *cobra.Command, roles config.Role) {
 	topic := new(helpTopic)
-	command.Flags().VarPF(topic, "help", "h", "this help; =all for every parameter, =WORD for those about a word").NoOptDefVal = "true"
+	command.Flags().VarPF(topic, "help", "h", "show help; =all for every parameter, =WORD for those with a word").NoOptDefVal = "true"
 	command.SetHelpFunc(func(command *cobra.Command, _ []string) {
 		var b strings.Builder
 		about := command.Long

@@ -48,11 +48,11 @@ cannot promise it refuses, and what would be late it drops. A frame that is due 
 	flags.StringVar(&o.Model, "model", "", "network to ask")
 	flags.StringVar(&keyFile, "api-key-file", "", "file whose first line is the API key")
 	flags.IntVar(&o.Cameras, "cameras", 1, "number of cameras")
-	flags.Float64Var(&o.Rate, "fps", 10, "frames a second of each camera")
+	flags.Float64Var(&o.Rate, "fps", 10, "frames a second per camera")
 	flags.DurationVar(&o.Deadline, "deadline", 100*time.Millisecond, "time within which a frame must be answered")
 	flags.DurationVar(&o.Duration, "duration", time.Minute, "length of the run")
 	flags.StringVar(&picture, "picture", "", "JPEG or PNG file that is every frame (default: random values in the model's own shape)")
-	flags.BoolVar(&o.Best, "best-effort", false, "ask for no promise: frames are taken whatever there is to do, and may be late")
+	flags.BoolVar(&o.Best, "best-effort", false, "ask for no promise: frames are always taken, and may be late")
 	_ = command.MarkFlagRequired("model")
 	return command
 }

@@ -65,7 +65,7 @@ same bytes. Experiments:
 	flags.StringVar(&x.Out, "out", "figures", "folder for CSV files and figures")
 	flags.Uint64Var(&x.Seed, "seed", 1, "seed of all requests and arrivals")
 	flags.IntVar(&x.Users, "users", 100_000, "users of the experiment scale; each sends ten requests")
-	flags.IntVar(&x.Repeats, "repeats", 3, "runs with different seeds that each point of a figure is made of")
+	flags.IntVar(&x.Repeats, "repeats", 3, "runs with different seeds for each point of a figure")
 	return command
 }
 

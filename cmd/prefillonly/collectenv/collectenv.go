@@ -23,8 +23,8 @@ import (
 func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "collect-env",
-		Short: "Print what a report of a fault should tell: versions, machine, limits, settings, without secrets",
-		Long: `Prints versions, processor, memory, limits, GPUs, libraries, settings and variables of the environment, for a report of a fault.
+		Short: "Print what a bug report should contain: versions, machine, limits, settings, without secrets",
+		Long: `Prints versions, processor, memory, limits, GPUs, libraries, settings and variables of the environment, for a bug report.
 Values of keys, tokens and passwords are not shown, nor those in addresses. What cannot be found out says so; the rest is told.
 
 With the --config file and the flags of serve it tells the settings as the server would read them.`,
@@ -32,7 +32,7 @@ With the --config file and the flags of serve it tells the settings as the serve
   prefillonly collect-env --json --config /etc/prefillonly/prefillonly.yaml`,
 		Args: cobra.NoArgs,
 	}
-	asJSON := command.Flags().Bool("json", false, "as a JSON object")
+	asJSON := command.Flags().Bool("json", false, "print a JSON object")
 	settings.AddTo(command, config.Serve)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		sections := runProbes(probes(func() (*config.Loaded, error) { return settings.Load(command, args) }), probeLimit)

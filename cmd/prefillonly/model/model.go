@@ -36,7 +36,7 @@ outputs suit, if it takes pictures.`,
 	}
 	diff := &cobra.Command{
 		Use:   "diff MODEL MODEL",
-		Short: "Tell what two checkpoints share, and what both take in memory together",
+		Short: "Compare two checkpoints: what they share, and the memory of both",
 		Long: `Compares the tensors of two checkpoints by their content. Equal ones are in memory once when both models
 are served by one process, so a fine-tune costs no more than what it changed. Tensors that begin alike are
 hashed, once for as long as the files stay what they are.`,
@@ -46,7 +46,7 @@ hashed, once for as long as the files stay what they are.`,
 		ValidArgsFunction: usage.Directories,
 	}
 	for c, text := range map[*cobra.Command]func(*cobra.Command, []string) (any, func(io.Writer), error){show: showModel, diff: diffModels} {
-		asJSON := c.Flags().Bool("json", false, "print JSON, with every tensor by itself")
+		asJSON := c.Flags().Bool("json", false, "print JSON, every tensor by itself")
 		c.RunE = func(command *cobra.Command, args []string) error {
 			value, write, err := text(command, args)
 			if err != nil {

@@ -19,7 +19,7 @@ import (
 func newQuantize() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "quantize MODEL",
-		Short: "Write a checkpoint anew with its projections in int8 (W8A8, W8A16)",
+		Short: "Write a copy of a checkpoint with its projections in int8 (W8A8, W8A16)",
 		Long: `Writes a copy of a decoder's checkpoint whose projections (q, k, v, o, gate, up, down) are codes of a byte with a
 scale for each row, rounded to nearest, as compressed-tensors has them and serve, vLLM and transformers read them.
 With --scheme W8A8 activations are quantised as they come, each token by itself; with W8A16 they are left alone: that loses
@@ -42,12 +42,12 @@ model: compare before you serve it.`,
 
 		ValidArgsFunction: usage.Directories,
 	}
-	out := command.Flags().String("out", "", "directory of the copy; it must be empty, or not there")
+	out := command.Flags().String("out", "", "directory of the copy: empty, or new")
 	scheme := command.Flags().String("scheme", string(quantize.W8A8), "what becomes int8: weights and activations (W8A8), or weights alone (W8A16)")
 	usage.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
-	head := command.Flags().Bool("lm-head", false, "quantise the LM head, too")
-	calibration := command.Flags().String("calibration", "", "`file` of prompts to smooth activations by: JSON lines with a prompt, text, messages or prompt_token_ids")
-	strength := command.Flags().Float64("smoothing-strength", 0.5, "how much of activations' spread is moved into weights, 0 to 1 (SmoothQuant's alpha)")
+	head := command.Flags().Bool("lm-head", false, "also quantise the LM head")
+	calibration := command.Flags().String("calibration", "", "`file` of prompts for smoothing activations: JSON lines with prompt, text, messages or prompt_token_ids")
+	strength := command.Flags().Float64("smoothing-strength", 0.5, "share of the activations' spread that is moved into weights, 0 to 1 (SmoothQuant's alpha)")
 	usage.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		options := quantize.Options{Scheme: quantize.Scheme(*scheme), LMHead: *head, Progress: cli.Bar("quantizing")}

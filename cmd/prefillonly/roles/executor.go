@@ -28,7 +28,7 @@ func NewExecutor(open Opener) *cobra.Command {
 		Example: "  prefillonly executor --name cpu-1 --scheduler-endpoint tcp://10.0.0.1:7000 --curve-key-file e.key --curve-peers-file s.pub --model ./Qwen2.5-0.5B",
 	}
 	name := command.Flags().String("name", DefaultName("executor"), "name among the executors of one scheduler, stable over restarts")
-	lines := command.Flags().Bool("loading-lines", false, "tell of loading by lines of the log on a terminal too, for several executors on one")
+	lines := command.Flags().Bool("loading-lines", false, "log the progress of loading by lines on a terminal too, for several executors on one")
 	return settings.Reconfigured(command, config.Executor, func(s settings.Settings, log *zap.Logger) error {
 		return runExecutor(s, open, *name, *lines, log)
 	})

@@ -68,12 +68,12 @@ Ctrl-C ends all of it and leaves nothing behind; of a demo that was killed, the 
 		},
 	}
 	flags := command.Flags()
-	flags.IntVar(&d.port, "port", 8000, "of the server; 0: a free one")
-	flags.StringVar(&d.clip, "clip", "", "file of video to stream in place of the drawn street")
-	flags.StringVar(&d.detector, "detector", "", "file in ONNX's format of a network to look with in place of the small one")
-	flags.StringVar(&d.decoder, "decoder", "fastestdet", "what its outputs mean, as for prefillonly video detect")
+	flags.IntVar(&d.port, "port", 8000, "port of the server; 0 takes a free one")
+	flags.StringVar(&d.clip, "clip", "", "video file to stream instead of the drawn street")
+	flags.StringVar(&d.detector, "detector", "", "ONNX file of the detector to use instead of the small one")
+	flags.StringVar(&d.decoder, "decoder", "fastestdet", "decoder of the detector's outputs, as for prefillonly video detect")
 	flags.StringVar(&d.method, "method", "dds:low=38,high=24,frames=10,objectness=0.2,sure=0.6", "how the camera streams")
-	flags.BoolVar(&d.quiet, "no-browser", false, "open no browser")
+	flags.BoolVar(&d.quiet, "no-browser", false, "do not open a browser")
 	return command
 }
 

@@ -62,7 +62,7 @@ Decoders:
 	flags.StringVar(&f.decoder, "decoder", "", "what the network's outputs mean")
 	flags.StringVar(&f.image, "image", "", "how pictures become its input, as `image` of a model's entry (default: as the decoder's networks are published)")
 	flags.StringVar(&f.labels, "labels", "", "file with a name for each class, one a line (default: the decoder's own)")
-	flags.StringVar(&f.config, "config", "", "configuration with the model's entry")
+	flags.StringVar(&f.config, "config", "", "configuration file with the model's entry")
 	flags.StringVar(&f.out, "out", ".", "directory to write to")
 	flags.Float32Var(&f.score, "score", vision.DefaultScore, "least score of what is found")
 	flags.Float32Var(&f.iou, "iou", vision.DefaultIoU, "overlap above which the worse of two boxes goes")
