@@ -67,13 +67,6 @@ func (j *Journal) Append(answer []byte) error {
 	return nil
 }
 
-// Size is how many bytes the answers have.
-func (j *Journal) Size() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.size
-}
-
 // Close brings the answers to the disk and closes the file.
 func (j *Journal) Close() error {
 	j.mu.Lock()

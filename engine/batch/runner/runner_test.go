@@ -159,8 +159,8 @@ func TestJournal(t *testing.T) {
 	}
 	done := batch.Answered{}
 	j, err := OpenJournal(path, done)
-	if err != nil || len(done) != 1 || j.Size() != int64(len(whole)) {
-		t.Fatalf("%v %v %d", err, done, j.Size())
+	if err != nil || len(done) != 1 || j.size != int64(len(whole)) {
+		t.Fatalf("%v %v %d", err, done, j.size)
 	}
 	if _, err := OpenJournal(path, batch.Answered{}); !errors.Is(err, syscall.EWOULDBLOCK) {
 		t.Errorf("a second process opens it: %v", err)

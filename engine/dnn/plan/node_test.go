@@ -50,7 +50,7 @@ func node(c dnntest.Case, b kernels.Backend, fixed bool, lowered map[string]bool
 		for name, in := range inputs {
 			shapes[name] = in.Shape
 		}
-		if g, err = specialize.Run(g, shapes); err != nil || len(specialize.Unknown(g)) > 0 {
+		if g, err = specialize.Run(g, shapes); err != nil {
 			return passed, nil
 		}
 		if _, err := golden.Evaluate(g, inputs); err != nil {

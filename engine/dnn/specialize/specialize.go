@@ -7,23 +7,8 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/engine/dnn/ops"
 	"github.com/prefillonly/prefillonly/internal/mapped"
 )
-
-// Unknown lists the nodes, those of subgraphs too, whose operations there are not.
-func Unknown(g *graph.Graph) []*graph.Node {
-	var out []*graph.Node
-	for _, n := range g.Nodes {
-		if _, ok := ops.Lookup(n.Op); !ok {
-			out = append(out, n)
-		}
-		for _, sub := range n.Subgraphs() {
-			out = append(out, Unknown(sub)...)
-		}
-	}
-	return out
-}
 
 // Run returns g for inputs of these shapes, by name; what is -1, or not there, is as g has it. Large constants may
 // be those of g, and so of its file.
