@@ -80,7 +80,7 @@ func applyTokenOutput(j *executors.Job, found *engine.TokenOutput) (*engine.Toke
 func isComplete(j *executors.Job) bool { return j.Generated() >= j.Asks.Max }
 
 // tooLate is why a job that has expired is dropped.
-func (c *Core) tooLate(j *executors.Job) *engine.Error {
+func (c *Core) lateError(j *executors.Job) *engine.Error {
 	waited := (c.fleet.Now - j.Arrival).Seconds()
 	if !j.IsFrame() || j.Instance == nil {
 		return engine.Errorf(engine.CodeDeadline, "the deadline of %v passed after %.3f s in the queue", j.Submit.Deadline, waited)

@@ -136,7 +136,7 @@ func (c *Core) tick() {
 // expireJobs drops the jobs whose time has passed before they were started.
 func (c *Core) expireJobs() {
 	for j := c.fleet.ExpiredJob(); j != nil; j = c.fleet.ExpiredJob() {
-		c.failJob(j, c.tooLate(j))
+		c.failJob(j, c.lateError(j))
 	}
 }
 

@@ -21,7 +21,7 @@ func (c *Core) loaded(e *executors.Executor, m *wire.Loaded) {
 	}
 	if failed := e.LoadAnswered(m); failed != nil {
 		c.modelsChanged()
-		c.placeAll(executors.EmptyInstance(failed))
+		c.placeJobs(executors.EmptyInstance(failed))
 	}
 	c.answerSettings()
 	c.dispatchWork(e)

@@ -12,19 +12,19 @@ import (
 func (c *Core) handleNext(from PeerID, m *wire.Next) {
 	if j := c.jobs[m.Job]; j != nil && j.Frontend.ID == from {
 		j.Next = m
-		c.goOn(j)
+		c.continueJob(j)
 	}
 }
 
 // goOn makes of a held job the one that its client has asked for, if it has, and places it.
-func (c *Core) goOn(j *executors.Job) {
+func (c *Core) continueJob(j *executors.Job) {
 	m := j.Next
 	if j.State != executors.Held || m == nil || m.Generated != j.Answers()+len(m.Tokens) {
 		return
 	}
 	extendJob(j, m)
 	c.fleet.RenewOrder(j)
-	if inst := c.place(j); inst != nil {
+	if inst := c.placeJob(j); inst != nil {
 		c.dispatchWork(inst.Executor)
 	}
 }

@@ -82,7 +82,7 @@ func (c *Core) applyExecutorInfo(p *peer, info *wire.ExecutorInfo) {
 	case info != nil && hasInfoChanged(e, info):
 		displaced := c.fleet.UpdateExecutor(e, info)
 		c.modelsChanged()
-		c.placeAll(executors.SortBySubmission(displaced))
+		c.placeJobs(executors.SortBySubmission(displaced))
 		c.adoptJobs(e)
 	case p.hellos == 2:
 		c.dispatchWork(e) // weights are loaded from now on
@@ -152,9 +152,9 @@ func (c *Core) registerPeer(from PeerID, name peerName, m *wire.Hello) *peer {
 // adoptJobs gives an executor the orphans of its models and, when users have homes, the waiting jobs
 // whose home it is.
 func (c *Core) adoptJobs(e *executors.Executor) {
-	c.placeAll(c.fleet.AdoptOrphans(e))
+	c.placeJobs(c.fleet.AdoptOrphans(e))
 	for _, inst := range e.Instances {
-		c.placeAll(c.fleet.Homecoming(inst))
+		c.placeJobs(c.fleet.Homecoming(inst))
 	}
 	c.dispatchWork(e)
 }
@@ -218,7 +218,7 @@ func (c *Core) removeExecutor(p *peer) {
 		}
 		jobs[i] = nil
 	}
-	c.placeAll(slices.DeleteFunc(jobs, func(j *executors.Job) bool { return j == nil }))
+	c.placeJobs(slices.DeleteFunc(jobs, func(j *executors.Job) bool { return j == nil }))
 	c.answerSettings()
 }
 

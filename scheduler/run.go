@@ -79,7 +79,7 @@ func (c *Core) handleDone(e *executors.Executor, m *wire.Done) {
 		}
 	}
 	for _, j := range p.Items {
-		c.goOn(j)
+		c.continueJob(j)
 	}
 	if len(c.settings) > 0 {
 		e.TendModels()

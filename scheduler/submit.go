@@ -39,7 +39,7 @@ func (c *Core) handleSubmit(from PeerID, m *wire.Submit) {
 	j := c.fleet.NewJob(m, p.frontend)
 	c.jobs[m.ID] = j
 	p.frontend.Jobs[m.ID] = j
-	if inst := c.place(j); inst != nil {
+	if inst := c.placeJob(j); inst != nil {
 		c.dispatchWork(inst.Executor)
 	}
 }
@@ -142,7 +142,7 @@ func (c *Core) admitJob(m *wire.Submit) *engine.Error {
 
 // place finds an instance for a job and returns it, for the caller to dispatch its executor; nil if there is none now, or
 // the job is refused. Of promised frames only a stream's newest waits.
-func (c *Core) place(j *executors.Job) *executors.Instance {
+func (c *Core) placeJob(j *executors.Job) *executors.Instance {
 	inst, err := c.fleet.PlaceJob(j)
 	if err != nil {
 		c.failJob(j, err)
@@ -157,11 +157,11 @@ func (c *Core) place(j *executors.Job) *executors.Instance {
 
 // placeAll places jobs, and dispatches their executors when all are in their instances, so that the
 // policy chooses among all of them.
-func (c *Core) placeAll(jobs []*executors.Job) {
+func (c *Core) placeJobs(jobs []*executors.Job) {
 	var busy []*executors.Executor
 	seen := map[*executors.Executor]bool{}
 	for _, j := range jobs {
-		if inst := c.place(j); inst != nil && !seen[inst.Executor] {
+		if inst := c.placeJob(j); inst != nil && !seen[inst.Executor] {
 			seen[inst.Executor] = true
 			busy = append(busy, inst.Executor)
 		}

@@ -125,7 +125,7 @@ func prepareGradient(b kernels.Networks, g *graph.Graph) (*contestant, error) {
 			request.Seeded = append(request.Seeded, v.Name)
 		}
 	}
-	with, err := gradient.Of(special, request)
+	with, err := gradient.NewGradient(special, request)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func nameList(body []byte, into any, unnamed *Error) *Error {
 	if err := json.Unmarshal(body, &given); err != nil {
 		return unnamed
 	}
-	for _, f := range fields.Of(reflect.TypeOf(into).Elem()) {
+	for _, f := range fields.FieldsOf(reflect.TypeOf(into).Elem()) {
 		var list TokenList
 		var refused *Error
 		if f.Type == reflect.TypeFor[TokenList]() && errors.As(json.Unmarshal(given[f.Name], &list), &refused) {

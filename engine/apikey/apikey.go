@@ -93,7 +93,7 @@ func (o Owner) ID() string {
 }
 
 // Of returns the owner of an ID; ok is false if there is none any more.
-func (r *Ring) Of(id string) (owner Owner, ok bool) {
+func (r *Ring) OwnerOf(id string) (owner Owner, ok bool) {
 	if r.Empty() {
 		return Owner{}, id == Owner{}.ID()
 	}

@@ -26,7 +26,7 @@ type work struct {
 type gradientOf struct{ gradient.Request }
 
 func (g gradientOf) buildGradient(special *graph.Graph) (*graph.Graph, error) {
-	return gradient.Of(special, g.Request)
+	return gradient.NewGradient(special, g.Request)
 }
 
 // checkItem checks an item, but for what depends on the plan that computes it.

@@ -253,7 +253,7 @@ func (n *Network) isDifferentiable(special *graph.Graph) bool {
 			}
 			tried += 1 + len(special.Nodes)
 			request := gradient.Request{Seeded: []string{out.Name}, Wanted: []string{in.Name}}
-			if _, err := gradient.Of(special, request); err == nil {
+			if _, err := gradient.NewGradient(special, request); err == nil {
 				n.whole = gradientOf{request}
 				return true
 			}

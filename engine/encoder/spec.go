@@ -75,7 +75,7 @@ var families = map[string]func(*weights.Config, *spec) error{
 }
 
 // Is says whether a configuration is one of an encoder.
-func Is(c weights.Config) bool {
+func IsEncoder(c weights.Config) bool {
 	return len(c.Architectures) == 1 && families[c.Architectures[0]] != nil
 }
 
@@ -90,7 +90,7 @@ func CheckConfig(c weights.Config) error {
 
 // newSpec reads a configuration, and refuses what the graph would compute wrongly.
 func newSpec(c *weights.Config) (spec, error) {
-	if !Is(*c) {
+	if !IsEncoder(*c) {
 		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(Architectures(), ", "))
 	}
 	var s spec

@@ -53,7 +53,7 @@ func (r *recorder) Tensor(name string, shape ...int) (kernels.HostTensor, error)
 
 // record asks for all tensors of a model.
 func (r *recorder) record(c weights.Config) error {
-	if !encoder.Is(c) {
+	if !encoder.IsEncoder(c) {
 		m, err := model.New(c, r, ref.New(), model.Options{MaxLen: 16})
 		if err == nil {
 			m.Close()

@@ -47,7 +47,7 @@ func (s *sources) readCheckpoint(ctx context.Context, m Model) (source, error) {
 }
 
 func (c *checkpoint) open(h *Host, m Model) (tenant, error) {
-	if encoder.Is(c.config) {
+	if encoder.IsEncoder(c.config) {
 		return c.openEncoder(h, m)
 	}
 	options := h.o.Passes

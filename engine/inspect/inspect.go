@@ -84,7 +84,7 @@ func (m *Checkpoint) open() (interface{ Chunks() []store.Info }, error) {
 		return nil, err
 	}
 	st := store.New(sizing{b})
-	if encoder.Is(m.config) {
+	if encoder.IsEncoder(m.config) {
 		return encoder.Open(m.config, m.checkpoint, st, encoder.Options{})
 	}
 	return model.Open(m.config, m.checkpoint, st, model.Options{})

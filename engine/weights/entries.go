@@ -63,5 +63,5 @@ func (c *Checkpoint) Copy(w io.Writer, name string, most int64) error {
 	if err != nil {
 		err = fmt.Errorf("%s: tensor %q: %w", t.file.Path, name, err)
 	}
-	return errors.Join(cmp.Or(err, t.file.Is(opened)), opened.Close())
+	return errors.Join(cmp.Or(err, t.file.IsSameFile(opened)), opened.Close())
 }

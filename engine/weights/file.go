@@ -25,7 +25,7 @@ func readFile(path string) (*file, error) {
 	}
 	defer opened.Close()
 	f := &file{name: filepath.Base(path)}
-	if f.File, err = mapped.Of(path, opened); err == nil {
+	if f.File, err = mapped.MapFile(path, opened); err == nil {
 		err = f.readHeader(opened)
 	}
 	if err != nil {

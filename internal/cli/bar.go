@@ -9,7 +9,7 @@ import (
 )
 
 // Bar shows on a terminal how many bytes of how many are done; nil where there is none.
-func Bar(what string) func(done, total int64) {
+func ProgressBar(what string) func(done, total int64) {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return nil
 	}

@@ -34,7 +34,7 @@ type Identity struct {
 }
 
 // Of is the open file at path, which it leaves open and does not keep.
-func Of(path string, opened *os.File) (File, error) {
+func MapFile(path string, opened *os.File) (File, error) {
 	id, err := identityOf(opened)
 	return File{Path: path, Identity: id}, err
 }
@@ -54,7 +54,7 @@ func (f *File) OpenAgain() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Is(opened); err != nil {
+	if err := f.IsSameFile(opened); err != nil {
 		_ = opened.Close()
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (f *File) OpenAgain() (*os.File, error) {
 }
 
 // Is refuses an open file that is not, or no longer, this one.
-func (f *File) Is(opened *os.File) error {
+func (f *File) IsSameFile(opened *os.File) error {
 	now, err := identityOf(opened)
 	switch was := f.Identity; {
 	case err != nil || now == was:
@@ -80,7 +80,7 @@ func (f *File) Unchanged() error {
 	if f.opened == nil {
 		return nil
 	}
-	return f.Is(f.opened)
+	return f.IsSameFile(f.opened)
 }
 
 // Use maps the file, unless it is mapped.

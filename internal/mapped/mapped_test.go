@@ -21,7 +21,7 @@ func mappedFile(t *testing.T) (*File, []byte) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	f, err := Of(path, opened)
+	f, err := MapFile(path, opened)
 	if err != nil {
 		t.Fatal(err)
 	}

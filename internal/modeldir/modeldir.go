@@ -110,7 +110,7 @@ func checkConfig(dir string) error {
 		return fmt.Errorf("model: %w", err)
 	}
 	check := architecture.CheckConfig
-	if encoder.Is(c) {
+	if encoder.IsEncoder(c) {
 		check = encoder.CheckConfig
 	}
 	if err := check(c); err != nil {

@@ -49,7 +49,7 @@ func Watch() {
 
 // Say gives the parent a sign of life. It is cheap and never blocks; a process calls it where its work
 // goes on, so that it falls silent when that is stuck. Several goroutines may call it.
-func Say(s Sign) {
+func SendSign(s Sign) {
 	if !voice.open {
 		return
 	}

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		select {}
 	case "silent": // says one thing, then nothing, and waits
 		Watch()
-		Say(Alive)
+		SendSign(Alive)
 		touch(os.Args[1])
 		select {}
 	case "busy": // the same, computing
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 		Watch()
 		touch(os.Args[1])
 		for range time.Tick(oftenEnough) {
-			Say(Ready)
+			SendSign(Ready)
 		}
 	case "reloads": // listens for SIGHUP after a while, and counts it by bytes of a file
 		Watch()
@@ -71,7 +71,7 @@ func TestMain(m *testing.M) {
 		c := make(chan os.Signal, 8)
 		signal.Notify(c, syscall.SIGHUP)
 		file, _ := os.Create(os.Args[1] + ".hangups")
-		Say(Alive)
+		SendSign(Alive)
 		for range c {
 			_, _ = file.WriteString("x")
 		}

@@ -32,7 +32,7 @@ type Work struct {
 }
 
 // Of is the work of a sequence of tokens, beside the pass that it is in.
-func Of(nInput, nCached int) Work {
+func WorkOf(nInput, nCached int) Work {
 	in, cached := float64(nInput), float64(nCached)
 	return Work{Units: in - cached, Pairs: (in*in - cached*cached) / 2}
 }
@@ -115,7 +115,7 @@ func (m *Model) Rate() float64 { return m.rate }
 // ones save more attention, or none.
 func (m *Model) Useful(device, all, blockTokens int) (cached, loads int) {
 	loads = all - device
-	if loads > 0 && m.Load*float64(loads) < m.Extra(Of(all*blockTokens, device*blockTokens)) {
+	if loads > 0 && m.Load*float64(loads) < m.Extra(WorkOf(all*blockTokens, device*blockTokens)) {
 		return all, loads
 	}
 	return device, 0

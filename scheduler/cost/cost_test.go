@@ -26,7 +26,7 @@ func TestCostModel(t *testing.T) {
 		{"all cached but one", profiled, 3000, 2999, 100 + 1 + 0.029995, 0.01010299},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tokens, seconds := tt.model.Units(Of(tt.input, tt.cached)), tt.model.Seconds(Of(tt.input, tt.cached).Alone())
+			tokens, seconds := tt.model.Units(WorkOf(tt.input, tt.cached)), tt.model.Seconds(WorkOf(tt.input, tt.cached).Alone())
 			if math.Abs(tokens-tt.tokens) > 1e-6 || math.Abs(seconds-tt.seconds) > 1e-6 {
 				t.Errorf("%v tokens, %v s; want %v and %v", tokens, seconds, tt.tokens, tt.seconds)
 			}
@@ -51,9 +51,9 @@ func TestProfileIsScaled(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := New(wire.Cost{Unit: time.Millisecond})
 			for _, took := range tt.took {
-				m.Observe(Of(1000, 0).Alone(), took)
+				m.Observe(WorkOf(1000, 0).Alone(), took)
 			}
-			if got := m.Seconds(Of(1000, 0).Alone()); got < tt.min-1e-9 || got > tt.max+1e-9 {
+			if got := m.Seconds(WorkOf(1000, 0).Alone()); got < tt.min-1e-9 || got > tt.max+1e-9 {
 				t.Errorf("1000 tokens are predicted to take %v s, want %v to %v", got, tt.min, tt.max)
 			}
 		})
@@ -92,10 +92,10 @@ func TestModelIsFitted(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			m := New(wire.Cost{})
 			for _, j := range tt.passes {
-				w := Of(j.input, j.cached).Alone()
+				w := WorkOf(j.input, j.cached).Alone()
 				m.Observe(w, time.Duration(tt.truth.seconds(w)*(0.95+0.1*rng.Float64())*1e9))
 			}
-			w := Of(tt.ask.input, tt.ask.cached).Alone()
+			w := WorkOf(tt.ask.input, tt.ask.cached).Alone()
 			got, want := m.Seconds(w), tt.truth.seconds(w)
 			if math.Abs(got-want) > tt.within*want {
 				t.Errorf("%+v is predicted to take %.4g s and takes %.4g; rates %+v", tt.ask, got, want, m.rates)
@@ -116,11 +116,11 @@ func TestFitFollows(t *testing.T) {
 		if i < 100 {
 			truth = rates{0.05, 5e-4, 5e-8}
 		}
-		w := Of([]int{100, 1000, 10000}[i%3], 0).Alone()
+		w := WorkOf([]int{100, 1000, 10000}[i%3], 0).Alone()
 		m.Observe(w, time.Duration(truth.seconds(w)*1e9))
 	}
 	for _, n := range []int{100, 1000, 10000} {
-		w := Of(n, 0).Alone()
+		w := WorkOf(n, 0).Alone()
 		if got, want := m.Seconds(w), slow.seconds(w); math.Abs(got-want) > 0.02*want {
 			t.Errorf("%d tokens are predicted to take %.4g s and take %.4g", n, got, want)
 		}
@@ -168,19 +168,19 @@ func TestSolveNonNegative(t *testing.T) {
 func TestScoredPositionsAreNoTokens(t *testing.T) {
 	for _, m := range []Model{New(wire.Cost{}), New(wire.Cost{Base: time.Millisecond, Unit: 100 * time.Microsecond})} {
 		for range 50 {
-			w := Of(1000, 0).Alone()
+			w := WorkOf(1000, 0).Alone()
 			m.Observe(w, 101*time.Millisecond)
 		}
-		before := m.Seconds(Of(1000, 0).Alone())
+		before := m.Seconds(WorkOf(1000, 0).Alone())
 		for n := range 50 {
-			w := Of(100+n*20, 0).Alone()
+			w := WorkOf(100+n*20, 0).Alone()
 			w.Rows = w.Units
 			m.Observe(w, time.Duration(1100*w.Units)*time.Microsecond+time.Millisecond)
 		}
-		if after := m.Seconds(Of(1000, 0).Alone()); after != before || math.Abs(after-0.101) > 0.005 {
+		if after := m.Seconds(WorkOf(1000, 0).Alone()); after != before || math.Abs(after-0.101) > 0.005 {
 			t.Errorf("a pass without scores: %.3f s, and %.3f s after some with them; want 0.101 s", before, after)
 		}
-		scored := Of(600, 0).Alone()
+		scored := WorkOf(600, 0).Alone()
 		scored.Rows = scored.Units
 		if got := m.Seconds(scored); math.Abs(got-0.661) > 0.05 {
 			t.Errorf("a pass with scores: %.3f s, want 0.661 s", got)

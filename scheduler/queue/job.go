@@ -145,7 +145,7 @@ func (s *Sequence) Found(cached, loads int) { s.Cached, s.Loads, s.Part = cached
 
 // Size is the work of the job beside the pass that it is in, when so many of its tokens are cached.
 func (j *Job) Size(cached int) cost.Work {
-	w := cost.Of(j.Len(), cached)
+	w := cost.WorkOf(j.Len(), cached)
 	w.Units += j.Frames
 	if j.Scored && j.AsksWhole() {
 		w.Rows = float64(j.Len() - j.Unasked())

@@ -31,7 +31,9 @@ func (p srjfCalibrated) Key(j *Job, m *cost.Model) float64 {
 
 func (srjfCalibrated) seconds() {}
 
-func (srjfCalibrated) Saved(m *cost.Model, cached int) float64 { return m.Extra(cost.Of(cached, 0)) }
+func (srjfCalibrated) Saved(m *cost.Model, cached int) float64 {
+	return m.Extra(cost.WorkOf(cached, 0))
+}
 
 func (p srjfCalibrated) Weigh(j *Job, rank float64, s Scale) float64 {
 	return s.Rate*(rank-p.lambda*j.Aged) + s.Load - s.Aging*(s.Now-j.Aged)

@@ -140,7 +140,7 @@ func (d *Detector) decodeResult(s *seen, p *images.Picture) (vision.Result, erro
 
 // utilityGradient is the gradient of the utility of what was found in a picture of a size.
 func (d *Detector) utilityGradient(s *seen, height, width int, u oneadapt.Utility) (*oneadapt.Map, error) {
-	sum, seeds, err := d.o.Decoder.Utility(s.outputs, s.options, u.Of)
+	sum, seeds, err := d.o.Decoder.Utility(s.outputs, s.options, u.Evaluate)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (m *Maker) Gradient(ctx context.Context, n *Network, seen *Seen, t Terms, u
 	}
 	o, f := n.Vision, seen.frame
 	o.Input.Height, o.Input.Width = spatialSize(to, seen.shape)
-	sum, seeds, err := n.Decoder.Utility(seen.outputs, o, u.Of)
+	sum, seeds, err := n.Decoder.Utility(seen.outputs, o, u.Evaluate)
 	if err != nil {
 		return nil, spent, err
 	}

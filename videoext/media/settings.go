@@ -50,7 +50,7 @@ func (m Maps) check(frames, width, height int) error {
 }
 
 // Of is the map of a frame.
-func (m Maps) Of(frame int) *QPMap {
+func (m Maps) ForFrame(frame int) *QPMap {
 	if len(m) == 1 {
 		return m[0]
 	}

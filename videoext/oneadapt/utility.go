@@ -12,7 +12,7 @@ type Utility struct {
 func UsualUtility() Utility { return Utility{Threshold: 0.5, Slope: 20} }
 
 // Of is what an element of a score counts, from 0 to 1, and how that changes with the score.
-func (u Utility) Of(score float64) (value, slope float64) {
+func (u Utility) Evaluate(score float64) (value, slope float64) {
 	value = 1 / (1 + math.Exp(-u.Slope*(score-u.Threshold)))
 	return value, u.Slope * value * (1 - value)
 }

@@ -47,7 +47,7 @@ func (c *calibration) measurePeaks(ctx context.Context) (map[string][]float32, e
 	if err != nil {
 		return nil, err
 	}
-	show := cli.Bar("calibrating")
+	show := cli.ProgressBar("calibrating")
 	if show == nil {
 		show = func(int64, int64) {}
 	}

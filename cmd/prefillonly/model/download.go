@@ -33,7 +33,7 @@ what they are to these programs.`,
 		if err != nil {
 			return cli.UsageError("%w", err)
 		}
-		o := hub.Options{Progress: cli.Bar("downloading " + m.String())}
+		o := hub.Options{Progress: cli.ProgressBar("downloading " + m.String())}
 		if o.Settings, err = hub.FromEnvironment(os.Getenv); err != nil {
 			return modelError(err)
 		}

@@ -120,7 +120,7 @@ func diffModels(command *cobra.Command, args []string) (any, func(io.Writer), er
 
 // newHashProgress shows on a terminal how much is read.
 func newHashProgress() func(done, total int64) {
-	if bar := cli.Bar("hashing"); bar != nil {
+	if bar := cli.ProgressBar("hashing"); bar != nil {
 		return bar
 	}
 	return func(int64, int64) {}

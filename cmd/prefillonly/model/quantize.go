@@ -50,7 +50,7 @@ model: compare before you serve it.`,
 	strength := command.Flags().Float64("smoothing-strength", 0.5, "share of the activations' spread that is moved into weights, 0 to 1 (SmoothQuant's alpha)")
 	usage.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	command.RunE = func(command *cobra.Command, args []string) error {
-		options := quantize.Options{Scheme: quantize.Scheme(*scheme), LMHead: *head, Progress: cli.Bar("quantizing")}
+		options := quantize.Options{Scheme: quantize.Scheme(*scheme), LMHead: *head, Progress: cli.ProgressBar("quantizing")}
 		if *calibration != "" {
 			options.Smoothing = &quantize.Smoothing{Strength: *strength}
 		}

@@ -59,7 +59,7 @@ func runBatches(s settings.Settings, name string, log *zap.Logger) error {
 			Dir: cfg.BatchDir, Space: int64(cfg.BatchSpace), SpaceEach: int64(cfg.BatchSpaceEach), MaxLines: maxBatchLines,
 			Rules: l.Rules, Room: l.Room,
 			Ask: func(id string) (runner.Ask, bool) {
-				owner, ok := keys.Of(id)
+				owner, ok := keys.OwnerOf(id)
 				return l.Ask(owner), ok
 			},
 		}, log)

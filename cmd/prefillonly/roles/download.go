@@ -49,7 +49,7 @@ func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove fun
 // text. People see it by a bar on a terminal, or by lines of the log.
 func newHubFetch(ctx context.Context, texts bool, log *zap.Logger) modeldir.Fetch {
 	return modeldir.Downloaded(ctx, texts, func(model string) func(done, total int64) {
-		bar, told := cli.Bar("downloading "+model), time.Time{}
+		bar, told := cli.ProgressBar("downloading "+model), time.Time{}
 		return func(done, total int64) {
 			if bar != nil {
 				bar(done, total)

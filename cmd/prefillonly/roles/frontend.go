@@ -162,11 +162,11 @@ func metricsSockets(cfg *config.Config, name string) (own string, all []string) 
 func sendPulse(healthy, ready bool) {
 	switch {
 	case ready && healthy:
-		supervise.Say(supervise.Ready)
+		supervise.SendSign(supervise.Ready)
 	case healthy:
-		supervise.Say(supervise.Healthy)
+		supervise.SendSign(supervise.Healthy)
 	default:
-		supervise.Say(supervise.Alive)
+		supervise.SendSign(supervise.Alive)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 const heartbeat = time.Second
 
 // sayAlive tells the supervisor that this process's work goes on.
-func sayAlive() { supervise.Say(supervise.Alive) }
+func sayAlive() { supervise.SendSign(supervise.Alive) }
 
 // The processes' debug servers are on ports from --debug-port on, in this order.
 const (

@@ -41,7 +41,7 @@ type Field struct {
 var known sync.Map // []Field by reflect.Type
 
 // Of are the fields of a struct, as encoding/json finds them. It panics where tags cannot be read, which is a defect of the program.
-func Of(t reflect.Type) []Field {
+func FieldsOf(t reflect.Type) []Field {
 	if list, ok := known.Load(t); ok {
 		return list.([]Field)
 	}
@@ -135,7 +135,7 @@ func SetDefaults(into any) {
 	if v.Kind() != reflect.Struct {
 		return
 	}
-	list := Of(v.Type())
+	list := FieldsOf(v.Type())
 	for i := range list {
 		if f := &list[i]; f.defaultOf != nil {
 			f.defaultOf(v.FieldByIndex(f.index))
@@ -156,7 +156,7 @@ func Check(decoded any) *Wrong {
 	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	list := Of(v.Type())
+	list := FieldsOf(v.Type())
 	for i := range list {
 		f := &list[i]
 		if !f.checked {

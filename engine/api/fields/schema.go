@@ -19,7 +19,7 @@ var (
 )
 
 // Ref is the schema of a name.
-func Ref(name string) Schema { return Schema{"$ref": "#/components/schemas/" + name} }
+func RefTo(name string) Schema { return Schema{"$ref": "#/components/schemas/" + name} }
 
 // AnyOf is what one of schemas describes.
 func AnyOf(of ...Schema) Schema { return Schema{"anyOf": of} }
@@ -35,7 +35,7 @@ func Answer(t reflect.Type) Schema { return typeSchema(t, true) }
 
 func objectSchema(t reflect.Type, answer bool) Schema {
 	properties, required := Schema{}, []string{}
-	for _, f := range Of(t) {
+	for _, f := range FieldsOf(t) {
 		properties[f.Name] = f.schema(answer)
 		if f.Required || answer && !f.Omitted {
 			required = append(required, f.Name)
@@ -111,7 +111,7 @@ func (f *Field) schema(answer bool) Schema {
 	case f.isOnly:
 		return Schema{"enum": f.literalValues(), "deprecated": true, "description": "Not served: " + orDefault(f.tags.Get("refused"), "a value that would change the answer is refused.")}
 	case name != "":
-		s = Ref(name)
+		s = RefTo(name)
 	default:
 		s = typeSchema(f.Type, answer)
 		f.bounds(s)

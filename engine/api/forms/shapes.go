@@ -7,14 +7,14 @@ func Shapes() map[string]fields.Schema {
 	text, object := fields.Schema{"type": "string"}, fields.Schema{"type": "object"}
 	function := fields.Schema{
 		"type":       "object",
-		"properties": fields.Schema{"name": fields.Schema{"type": "string", "pattern": functionName.String()}, "parameters": fields.Ref("JSONSchema")}, "required": []string{"name"},
+		"properties": fields.Schema{"name": fields.Schema{"type": "string", "pattern": functionName.String()}, "parameters": fields.RefTo("JSONSchema")}, "required": []string{"name"},
 	}
 	tool := fields.Schema{"type": "object", "properties": fields.Schema{"type": fields.Schema{"const": "function"}, "function": function}, "required": []string{"type", "function"}}
 	named := fields.Schema{
 		"type": "object", "required": []string{"type", "function"},
 		"properties": fields.Schema{"type": fields.Schema{"const": "function"}, "function": fields.Schema{"type": "object", "properties": fields.Schema{"name": text}, "required": []string{"name"}}},
 	}
-	schema := fields.Schema{"type": "object", "properties": fields.Schema{"schema": fields.Ref("JSONSchema")}, "required": []string{"schema"}}
+	schema := fields.Schema{"type": "object", "properties": fields.Schema{"schema": fields.RefTo("JSONSchema")}, "required": []string{"schema"}}
 	return map[string]fields.Schema{
 		"Text":       {"type": "string", "minLength": 1},
 		"JSONSchema": {"anyOf": []fields.Schema{object, {"type": "string", "contentMediaType": "application/json"}}},
@@ -25,7 +25,7 @@ func Shapes() map[string]fields.Schema {
 			"type": fields.Schema{"enum": []string{"text", "json_object", "json_schema"}}, "json_schema": schema,
 		}},
 		"StructuredOutputs": {"type": "object", "description": "One of choice, json, regex, grammar and json_object.", "properties": fields.Schema{
-			"choice": fields.Ref("Choices"), "json": fields.Ref("JSONSchema"), "regex": fields.Ref("Text"), "grammar": fields.Ref("Text"),
+			"choice": fields.RefTo("Choices"), "json": fields.RefTo("JSONSchema"), "regex": fields.RefTo("Text"), "grammar": fields.RefTo("Text"),
 			"json_object": fields.Schema{"type": "boolean"}, "disable_any_whitespace": fields.Schema{"type": "boolean"},
 		}},
 	}

@@ -110,7 +110,7 @@ func (o *Operation) parameters() []any {
 func newParameter(in, name string, required bool) map[string]any {
 	schema := Schema{"type": "string"}
 	if name == "model" {
-		schema = fields.Ref("ModelName")
+		schema = fields.RefTo("ModelName")
 	}
 	if in == "path" && name != "model" {
 		schema["minLength"] = 1

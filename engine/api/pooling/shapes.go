@@ -31,7 +31,7 @@ func Shapes() map[string]fields.Schema {
 	sequence := fields.Schema{"type": "array", "items": text, "minItems": 1, "maxItems": 2}
 	return map[string]fields.Schema{
 		"Inputs":       fields.AnyOf(text, texts, tokens, lists),
-		"Texts":        fields.AnyOf(form, fields.Schema{"type": "array", "items": fields.Ref("TextForm"), "minItems": 1, "maxItems": MaxInputs}),
+		"Texts":        fields.AnyOf(form, fields.Schema{"type": "array", "items": fields.RefTo("TextForm"), "minItems": 1, "maxItems": MaxInputs}),
 		"TextForm":     form,
 		"Strings":      fields.AnyOf(text, texts),
 		"TokenLists":   fields.AnyOf(tokens, lists),

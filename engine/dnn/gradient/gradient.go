@@ -25,7 +25,7 @@ type Request struct {
 //
 // On these paths all types and shapes have to be known. A wanted input from which no path leads to a seeded output
 // is an error, and so is a node on a path whose operation has no gradient.
-func Of(g *graph.Graph, r Request) (*graph.Graph, error) {
+func NewGradient(g *graph.Graph, r Request) (*graph.Graph, error) {
 	switch {
 	case len(r.Seeded) == 0:
 		return nil, fmt.Errorf("no output is seeded")

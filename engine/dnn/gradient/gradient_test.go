@@ -129,7 +129,7 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := build(t, c.network)
 			before := g.String()
-			back, err := gradient.Of(g, c.request)
+			back, err := gradient.NewGradient(g, c.request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestNetworksWithoutGradientAreRefused(t *testing.T) {
 		{gradient.Request{Seeded: []string{"Neg_out"}, Wanted: []string{"x"}}, `"Neg_out", FP32[?,3], cannot be seeded`},
 		{gradient.Request{Seeded: []string{"ReduceSum_1_out"}, Wanted: []string{"x"}}, `Add node "Add": the shape of "Transpose_out" is not known`},
 	} {
-		_, err := gradient.Of(build(t, network), c.request)
+		_, err := gradient.NewGradient(build(t, network), c.request)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, not %s", c.request, err, c.want)
 		}

@@ -127,7 +127,7 @@ func (want judged) check(t *testing.T, g *graph.Graph) {
 		first += seed.Len()
 		seeds[engine.SeedPrefix+y.Name], given[engine.SeedPrefix+y.Name] = seed, seed
 	}
-	back, err := gradient.Of(g, r)
+	back, err := gradient.NewGradient(g, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func (s sampled) check(t *testing.T, rng *rand.Rand) {
 	for _, x := range g.Inputs {
 		r.Wanted = append(r.Wanted, x.Name)
 	}
-	back, err := gradient.Of(g, r)
+	back, err := gradient.NewGradient(g, r)
 	if err != nil {
 		t.Fatalf("%v\n%v", err, g)
 	}

@@ -105,7 +105,7 @@ func isDefault(domain string) bool { return domain == "" || domain == "ai.onnx" 
 
 // use maps a file, which it closes. It has the given name among the model's.
 func (m *Model) use(name, path string, opened *os.File) (*mapped.File, error) {
-	file, err := mapped.Of(path, opened)
+	file, err := mapped.MapFile(path, opened)
 	if err = errors.Join(err, opened.Close()); err != nil {
 		return nil, err
 	}

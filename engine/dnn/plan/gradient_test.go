@@ -34,7 +34,7 @@ func TestGradientsOfModels(t *testing.T) {
 		seen[frames] = true
 		t.Run(c.Name(), func(t *testing.T) {
 			g := special(t, c)
-			if _, err := gradient.Of(g, everything(g)); err != nil {
+			if _, err := gradient.NewGradient(g, everything(g)); err != nil {
 				t.Skip(err)
 			}
 			back := differentiated(t, g)
@@ -162,7 +162,7 @@ func everything(g *graph.Graph) gradient.Request {
 
 func differentiated(t testing.TB, g *graph.Graph) *graph.Graph {
 	t.Helper()
-	back, err := gradient.Of(g, everything(g))
+	back, err := gradient.NewGradient(g, everything(g))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestRandomGradients(t *testing.T) {
 		var back *graph.Graph
 		for _, v := range g.Inputs { // no path may lead from some
 			request := gradient.Request{Seeded: []string{g.Outputs[0].Name}, Wanted: []string{v.Name}, Outputs: []string{g.Outputs[0].Name}}
-			if one, err := gradient.Of(g, request); err == nil {
+			if one, err := gradient.NewGradient(g, request); err == nil {
 				back = one
 			}
 		}

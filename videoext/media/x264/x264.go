@@ -97,7 +97,7 @@ func put(e *C.pf_encoder, f *media.Frame, order int, s *media.Settings, unit *C.
 	}
 	c.stride = [3]C.int{C.int(f.YStride), C.int(f.CStride), C.int(f.CStride)}
 	if maps, ok := s.Quality.(media.Maps); ok {
-		c.quantisers = at(maps.Of(order).QP)
+		c.quantisers = at(maps.ForFrame(order).QP)
 	}
 	return C.pf_encode(e, &c, unit)
 }

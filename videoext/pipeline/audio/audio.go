@@ -146,7 +146,7 @@ func (p *Pipeline) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	}
 	m, seeds := oneadapt.NewMap(bands, 1), make([]float32, len(output.Data))
 	for _, d := range decodeDigits(output.Data) {
-		worth, slope := p.utility.Of(float64(d.Score))
+		worth, slope := p.utility.Evaluate(float64(d.Score))
 		m.Utility += float32(worth)
 		seeds[d.Digit*steps+d.Step] = float32(slope)
 	}

@@ -137,7 +137,7 @@ func TestGradient(t *testing.T) {
 		heard := decodeDigits(run(s))
 		utility := func(output []float32) (sum float64) {
 			for _, d := range heard {
-				worth, _ := p.utility.Of(float64(output[d.Digit*steps+d.Step]))
+				worth, _ := p.utility.Evaluate(float64(output[d.Digit*steps+d.Step]))
 				sum += worth
 			}
 			return sum

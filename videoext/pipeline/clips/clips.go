@@ -237,6 +237,6 @@ func Soft(u oneadapt.Utility, iou float32) func(truth, got []videoext.Findings) 
 }
 
 func detectionWorth(u oneadapt.Utility, d videoext.Detection) float64 {
-	value, _ := u.Of(float64(d.Score))
+	value, _ := u.Evaluate(float64(d.Score))
 	return value
 }

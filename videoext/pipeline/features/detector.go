@@ -144,7 +144,7 @@ func (d *Detector) utilityGradient(data []byte, u oneadapt.Utility) (utility flo
 	if err != nil {
 		return 0, nil, err
 	}
-	utility, seeds, err := d.decoder.Utility(outputs, d.decodeOptions(), u.Of)
+	utility, seeds, err := d.decoder.Utility(outputs, d.decodeOptions(), u.Evaluate)
 	if err != nil {
 		return 0, nil, err
 	}

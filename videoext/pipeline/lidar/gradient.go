@@ -47,7 +47,7 @@ func (l *LiDAR) countGradient(pillars []float32) (derivatives []float32, utility
 	}
 	seeds := make([]float32, len(scores.Data))
 	for _, c := range readCars(scores, boxes) {
-		worth, slope := counting.Of(c.Score)
+		worth, slope := counting.Evaluate(c.Score)
 		utility += worth
 		seeds[c.place] = float32(slope)
 	}

@@ -105,7 +105,7 @@ func TestGradient(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cars {
-			worth, _ := counting.Of(float64(scores.Data[c.place]))
+			worth, _ := counting.Evaluate(float64(scores.Data[c.place]))
 			sum += worth
 		}
 		return sum

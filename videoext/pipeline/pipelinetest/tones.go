@@ -66,7 +66,7 @@ func (p *Tones) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	s := in.(*sent)
 	m := oneadapt.NewMap(len(s.numbers), 1)
 	for i, v := range s.numbers {
-		worth, slope := utility.Of(v)
+		worth, slope := utility.Evaluate(v)
 		m.Utility += float32(worth)
 		m.Values[i] = float32(slope)
 	}
@@ -90,8 +90,8 @@ func (p *Tones) Changes(m *oneadapt.Map, against, in pipeline.Input) ([]float64,
 func (p *Tones) Accuracy(truth, got pipeline.Result) float64 {
 	both, all := 0.0, 0.0
 	for i, v := range truth.([]float64) {
-		a, _ := utility.Of(v)
-		b, _ := utility.Of(got.([]float64)[i])
+		a, _ := utility.Evaluate(v)
+		b, _ := utility.Evaluate(got.([]float64)[i])
 		both, all = both+min(a, b), all+max(a, b)
 	}
 	return both / all
