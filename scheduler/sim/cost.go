@@ -42,5 +42,5 @@ func (c Cost) seconds(items []Item) float64 {
 
 // wireCost is the cost as an executor tells it.
 func (c Cost) wireCost() wire.Cost {
-	return wire.Cost{Base: time.Duration(math.Round(c.Base * 1e9)), Unit: time.Duration(math.Round(c.Token * 1e9)), Pair: c.Pair}
+	return wire.Cost{Base: time.Duration(c.Base * 1e9), Unit: time.Duration(c.Token * 1e9), Pair: c.Pair}
 }
