@@ -186,7 +186,7 @@ func (b *Backend) stackCodes(parts []kernels.HostTensor, l *linear) error {
 	}
 	var codes, scales int64
 	for _, p := range parts {
-		raw := rawFloats(p.Scale)
+		raw := float32Bytes(p.Scale)
 		b.Write(l.scales, scales, raw)
 		scales += int64(len(raw))
 		filled, err := filledUp(p, l.k)

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -80,16 +79,8 @@ func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	return &vector{data, n}, nil
 }
 
-func rawFloats(values []float32) []byte {
-	raw := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-	}
-	return raw
-}
-
 func (b *Backend) uploadFloats(values []float32) (kernels.Buffer, error) {
-	raw := rawFloats(values)
+	raw := float32Bytes(values)
 	data, err := b.Alloc(int64(len(raw)))
 	if err != nil {
 		return nil, err
