@@ -145,7 +145,7 @@ func TestNames(t *testing.T) {
 // TestOpenOnOthers: a backend that computes no encoders is refused by its name.
 func TestOpenOnOthers(t *testing.T) {
 	_, err := Open(parse(t, "BertModel", ""), weights.Random{}, store.New(struct{ kernels.Backend }{ref.New()}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "ref computes no encoders") {
+	if err == nil || !strings.Contains(err.Error(), "ref does not compute encoders") {
 		t.Errorf("%v, want a refusal that names the backend", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestEncoderOnGPU(t *testing.T) {
 	o := testOptions()
 	o.Backend = cuda.New(simt.New())
 	h := open(t, o, []Model{{Name: "texts", Path: write(t, textsConfig, 8)}, {Name: "base", Path: write(t, testConfig, 1), Prompts: Prompts{MaxLen: 400, BlockTokens: 32}}})
-	if texts, base := infoOf(t, h, "texts"), infoOf(t, h, "base"); !strings.Contains(texts.Reason, "computes no encoders") || base.Reason != "" {
+	if texts, base := infoOf(t, h, "texts"), infoOf(t, h, "base"); !strings.Contains(texts.Reason, "does not compute encoders") || base.Reason != "" {
 		t.Errorf("the encoder: %q; the LLM: %q", texts.Reason, base.Reason)
 	}
 }

@@ -63,7 +63,7 @@ func TestMalformedTensors(t *testing.T) {
 	_, wrongBias := b.NewLinear([]kernels.HostTensor{square}, []kernels.HostTensor{{Name: "bias", Rows: 1, Cols: 1, Data: f32s(1)}})
 	_, uneven := b.NewGatedLinear(square, kernels.HostTensor{Name: "up", Rows: 1, Cols: 2, Data: f32s(1, 2)})
 	for want, err := range map[string]error{
-		`takes 16 bytes, has 12`: shortLinear, `"column" has 1 columns`: mixed, `"bias" has 1 elements`: wrongBias, `up "up" has 1`: uneven,
+		`needs 16 bytes, got 12`: shortLinear, `"column" has 1 columns`: mixed, `"bias" has 1 elements`: wrongBias, `up "up" has 1`: uneven,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not contain %q", err, want)
