@@ -114,7 +114,7 @@ func (c *Call) Jobs() int { return len(c.jobs) }
 // client.NewJob.
 func (c *Call) Add(job engine.Job) error {
 	job.Model, job.User, job.Deadline = cmp.Or(job.Model, c.Model), c.User, c.Deadline
-	return c.keep(c.pool.NewJob(job, c.Arrived, c.results, len(c.jobs)))
+	return c.appendJob(c.pool.NewJob(job, c.Arrived, c.results, len(c.jobs)))
 }
 
 // AddLike makes a job like the i-th one with other work, which is as fit as that one's.
@@ -134,10 +134,10 @@ func (c *Call) AddTensors(job engine.Job, data [][]byte) error {
 			return c.lateError()
 		}
 	}
-	return c.keep(c.pool.NewTensors(job, data, time.Now(), c.results, len(c.jobs)))
+	return c.appendJob(c.pool.NewTensors(job, data, time.Now(), c.results, len(c.jobs)))
 }
 
-func (c *Call) keep(j *client.Job, err error) error {
+func (c *Call) appendJob(j *client.Job, err error) error {
 	if err == nil {
 		c.jobs = append(c.jobs, j)
 	}

@@ -121,3 +121,42 @@ func isFile(dir, name string) bool {
 	_, err := os.Stat(filepath.Join(dir, name))
 	return err == nil
 }
+
+var (
+	pathRow = regexp.MustCompile(`(?m)^\| \d+[a-z]? \|([^|]*)\|([^|]*)\|`)
+	quoted  = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestDataPaths: each function that a row of docs/data-paths.md names is declared in a file of that row, where a file without a
+// directory is in that of the one before it.
+func TestDataPaths(t *testing.T) {
+	rows := pathRow.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "data-paths.md")), -1)
+	if len(rows) < 50 {
+		t.Fatalf("got %d rows, want those of five paths", len(rows))
+	}
+	for _, row := range rows {
+		var code strings.Builder
+		dir := ""
+		for _, m := range quoted.FindAllStringSubmatch(row[1], -1) {
+			path := m[1]
+			if !strings.Contains(path, "/") && dir != "" {
+				path = filepath.Join(dir, path)
+			}
+			files := []string{filepath.Join(root, path)}
+			if dir = filepath.Dir(path); filepath.Ext(path) != ".go" {
+				dir = path
+				files, _ = filepath.Glob(filepath.Join(root, path, "*.go"))
+			}
+			for _, f := range files {
+				code.WriteString(read(t, f))
+			}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(row[2], -1) {
+			name := m[1][strings.LastIndex(m[1], ".")+1:]
+			declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|\t)` + regexp.QuoteMeta(name) + `[\[(]`)
+			if !declared.MatchString(code.String()) {
+				t.Errorf("a row names %s, which none of %sdeclares", m[1], row[1])
+			}
+		}
+	}
+}

@@ -300,6 +300,7 @@ var pure = map[string][]string{
 	"scheduler/executors":            {},
 	"scheduler/queue":                {},
 	"scheduler/residency":            {},
+	"scheduler/stages":               {},
 	"videoext/media":                 {},
 	"videoext":                       {},
 	"videoext/accuracy":              {},

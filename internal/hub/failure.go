@@ -39,7 +39,7 @@ func (r *refusal) explain(m Model, hub string, file string, token bool) error {
 	case r.code == "GatedRepo" && token:
 		return fmt.Errorf("the repository is gated, and the token's account has no access: request it at %s/%s, and check that the token may read gated repositories", hub, m.ID)
 	case r.code == "GatedRepo":
-		return fmt.Errorf("the repository is gated, and there is no token: request access at %s/%s, then set HF_TOKEN, or log in with `hf auth login`", hub, m.ID)
+		return fmt.Errorf("the repository is gated and no token is set: request access at %s/%s, then set HF_TOKEN, or log in with `hf auth login`", hub, m.ID)
 	case r.code == "RevisionNotFound":
 		return fmt.Errorf("%s has no revision %q of it: %s/%s/refs lists all", hub, m.Revision, hub, m.ID)
 	case r.code == "EntryNotFound":

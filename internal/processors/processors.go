@@ -28,10 +28,8 @@ type Stage struct {
 
 // Pool gives out slots. Its methods are safe for concurrent use.
 type Pool struct {
-	slots int
-
 	mu      sync.Mutex
-	core    *stages.Core         // guarded by mu
+	core    *stages.Core         // guarded by mu, but for its slots, which stay
 	last    uint64               // ID; guarded by mu
 	waiting map[uint64]chan bool // what becomes of those that wait; guarded by mu
 }
@@ -41,11 +39,11 @@ var Shared = sync.OnceValue(func() *Pool { return New(max(2, runtime.GOMAXPROCS(
 
 // New makes a Pool.
 func New(slots int) *Pool {
-	return &Pool{slots: slots, core: stages.New(slots), waiting: map[uint64]chan bool{}}
+	return &Pool{core: stages.New(slots), waiting: map[uint64]chan bool{}}
 }
 
 // Slots is how many stages run at a time, one more where it is short.
-func (p *Pool) Slots() int { return p.slots }
+func (p *Pool) Slots() int { return p.core.Slots() }
 
 // Load is how many stages wait for a slot, and how many have one.
 func (p *Pool) Load() (waiting, running int) {

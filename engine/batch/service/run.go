@@ -191,7 +191,7 @@ func (s *Service) answerBatch(ctx context.Context, b *batchRecord, a *active, do
 	}
 	ask, ok := s.cfg.Ask(a.owner)
 	if !ok {
-		return errors.New("its owner's API key is no longer one of the server's")
+		return errors.New("the API key that created it was removed from the server")
 	}
 	input, err := os.Open(s.store.path(b.InputFileID))
 	if err != nil {

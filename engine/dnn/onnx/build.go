@@ -177,7 +177,7 @@ func (b *builder) completeNode(n *graph.Node, p *nodeProto, s *scope) error {
 	for _, name := range p.in {
 		v := s.findValue(name)
 		if v == nil && name != "" {
-			return fmt.Errorf("%v reads %q, which is no input, constant or output of a node", n, name)
+			return fmt.Errorf("%v reads %q: want an input, a constant or an output of a node", n, name)
 		}
 		n.In = append(n.In, v)
 	}

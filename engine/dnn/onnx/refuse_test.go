@@ -54,7 +54,7 @@ func TestRefused(t *testing.T) {
 		"old opset":         {6, withNodes(relu("a", "x", "y")), "unsupported opset 6: want 7 to 25"},
 		"new opset":         {99, withNodes(relu("a", "x", "y")), "unsupported opset 99"},
 		"cycle":             {11, withNodes(relu("a", "v", "u"), relu("b", "u", "v"), Node{Name: "c", Op: "Add", In: []string{"u", "v"}, Out: []string{"y"}}), `Relu node "a" is on a cycle`},
-		"missing input":     {11, withNodes(relu("a", "nothing", "y")), `Relu node "a" reads "nothing", which is no input, constant or output of a node`},
+		"missing input":     {11, withNodes(relu("a", "nothing", "y")), `Relu node "a" reads "nothing": want an input, a constant or an output of a node`},
 		"defined twice":     {11, withNodes(relu("a", "x", "y"), relu("b", "x", "y")), `Relu node "b": output "y" is defined twice`},
 		"redefines input":   {11, withNodes(relu("a", "y", "x")), `Relu node "a": output "x" is defined twice`},
 		"missing output":    {11, withNodes(relu("a", "x", "z")), `output "y" is computed by no node`},

@@ -109,24 +109,25 @@ func TestNexusAsPublished(t *testing.T) {
 // TestAgainstNexus holds the scheduler to its margins where the plans of the other are found quickly. They are for these very
 // frames, so the model that is served least may have more of them there.
 func TestAgainstNexus(t *testing.T) {
+	leasts := map[bool][]float64{false: {1.32, 1.13, 0.8}, true: {0.96, 0.91, 0.96}} // what was measured less .03; below 1 Nexus is ahead
 	for _, merged := range []bool{false, true} {
-		for _, memory := range []Memory{Least, Half, Three4} {
+		for i, memory := range []Memory{Least, Half, Three4} {
 			var mean, least [2]float64
 			for _, w := range Workloads() {
 				if len(w.models) > 6 {
 					continue
 				}
 				f := Feeds{w, memory, merged, 1}
-				for i, run := range []func() (*FeedsOutcome, error){f.Run, f.RunNexus} {
+				for k, run := range []func() (*FeedsOutcome, error){f.Run, f.RunNexus} {
 					o, err := run()
 					if err != nil {
 						t.Fatal(err)
 					}
-					mean[i] += o.Mean()
-					least[i] += o.Least()
+					mean[k] += o.Mean()
+					least[k] += o.Least()
 				}
 			}
-			if mean[0] < 1.05*mean[1] || least[0] < 0.8*least[1] {
+			if mean[0] < 1.05*mean[1] || least[0] < leasts[merged][i]*least[1] {
 				t.Errorf("merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
 					merged, memory, mean[0], least[0], mean[1], least[1])
 			}
