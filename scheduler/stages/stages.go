@@ -15,8 +15,9 @@ const (
 	long  = 250 * time.Millisecond
 )
 
-// share is the part of slot time, at least, of stages that are not on time or have no deadline: one in share.
-const share = 10
+// share is the part of slot time, at least, of stages that are not on time or have no deadline: one in share. It is half, as
+// a deadline is what its client says: whoever sets one for all that it sends must not hold up those who set none.
+const share = 2
 
 // mostOrdered is how many of the stages with a deadline are looked at for those that can be on time.
 const mostOrdered = 256

@@ -179,3 +179,32 @@ func TestWhatCannotBeInterruptedGoesBesideTheSlots(t *testing.T) {
 		t.Errorf("when it ends %v begins, want the next such", got)
 	}
 }
+
+// TestDeadlinesHoldUpNoOthers: whoever floods with stages that have deadlines gets half of the slots' time while others wait.
+func TestDeadlinesHoldUpNoOthers(t *testing.T) {
+	const takes = 50 * time.Millisecond
+	c := New(1)
+	now, next, running := start, uint64(0), uint64(0)
+	ask := func(due time.Time) uint64 {
+		next++
+		c.Step(now, Ask{ID: next, Takes: takes, Due: due})
+		return next
+	}
+	running = ask(now.Add(time.Second))
+	var hurried, others int
+	plain := map[uint64]bool{}
+	for range 200 {
+		ask(now.Add(10 * time.Second))
+		plain[ask(time.Time{})] = true
+		now = now.Add(takes)
+		running = granted(c.Step(now, Done{ID: running, Took: takes}))[0]
+		if plain[running] {
+			others++
+		} else {
+			hurried++
+		}
+	}
+	if others < 95 || hurried < 95 {
+		t.Errorf("%d with a deadline began and %d without, want about as many", hurried, others)
+	}
+}
