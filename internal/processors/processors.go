@@ -1,5 +1,7 @@
-// Package processors has the work that a process does beside the devices' passes (CPU stages: JSON, tokens, pictures,
-// frames, grammars) go in one order, that of scheduler/stages, and no more of it at a time than there are processors.
+// Package processors has the work that is done beside the devices' passes (CPU stages: JSON, tokens, pictures, frames,
+// grammars) go in one order, that of scheduler/stages, and no more of it at a time than there are processors. The order is
+// that of all processes of a host where one of them serves it (Serve) and the others follow it (Pool.Follow); a process
+// that is alone, or cannot reach it, has its own.
 package processors
 
 import (
@@ -29,27 +31,58 @@ type Stage struct {
 // Pool gives out slots. Its methods are safe for concurrent use.
 type Pool struct {
 	mu      sync.Mutex
-	core    *stages.Core         // guarded by mu, but for its slots, which stay
-	last    uint64               // ID; guarded by mu
-	waiting map[uint64]chan bool // what becomes of those that wait; guarded by mu
+	own     *stages.Core       // guarded by mu, but for its slots, which stay
+	host    *link              // to the host's order; guarded by mu, nil: it is not reached
+	last    uint64             // ID; guarded by mu
+	waiting map[uint64]*waiter // those that wait; guarded by mu
 }
 
-// Shared is the Pool of this process: a slot less than it has processors, as the devices' threads run there as well, and two at least.
-var Shared = sync.OnceValue(func() *Pool { return New(max(2, runtime.GOMAXPROCS(0)-1)) })
+// waiter is a stage that waits.
+type waiter struct {
+	ask    stages.Ask // again, should the order that has it be lost
+	in     order
+	answer chan bool // whether it was granted
+}
+
+// order decides which stages begin. The caller of step holds the Pool's mu.
+type order interface {
+	step(event any)
+}
+
+// Shared is the Pool of this process.
+var Shared = sync.OnceValue(func() *Pool { return New(DefaultSlots()) })
+
+// DefaultSlots are those of a host: one less than there are processors, as the devices' threads run there as well, and two at least.
+func DefaultSlots() int { return max(2, runtime.GOMAXPROCS(0)-1) }
 
 // New makes a Pool.
 func New(slots int) *Pool {
-	return &Pool{core: stages.New(slots), waiting: map[uint64]chan bool{}}
+	return &Pool{own: stages.New(slots), waiting: map[uint64]*waiter{}}
 }
 
 // Slots is how many stages run at a time, one more where it is short.
-func (p *Pool) Slots() int { return p.core.Slots() }
+func (p *Pool) Slots() int {
+	if h := p.link(); h != nil {
+		return int(h.slots.Load())
+	}
+	return p.own.Slots()
+}
 
 // Load is how many stages wait for a slot, and how many have one.
 func (p *Pool) Load() (waiting, running int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.core.Waiting(), p.core.Running()
+	waiting, running = p.own.Waiting(), p.own.Running()
+	if p.host != nil {
+		waiting, running = waiting+int(p.host.waiting.Load()), running+int(p.host.running.Load())
+	}
+	return waiting, running
+}
+
+func (p *Pool) link() *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.host
 }
 
 // Do calls f when the stage's turn has come, and tells how long it waited. f must not wait for a device.
@@ -72,12 +105,12 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 
 // Try begins a stage if there is a slot that nobody waits for. The caller calls done at its end, which is soon when others are Wanting.
 func (p *Pool) Try(s Stage) (done func(), ok bool) {
-	id, answer := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Spare: true})
-	if !<-answer {
+	w := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Spare: true})
+	if !<-w.answer {
 		return nil, false
 	}
 	began := time.Now()
-	return func() { p.step(stages.Done{ID: id, Took: time.Since(began)}) }, true
+	return func() { p.step(w.in, stages.Done{ID: w.ask.ID, Took: time.Since(began)}) }, true
 }
 
 // Wanting says that stages wait for a slot.
@@ -86,34 +119,54 @@ func (p *Pool) Wanting() bool {
 	return waiting > 0
 }
 
-// ask asks for a slot, and returns where it is told whether it was granted.
-func (p *Pool) ask(a stages.Ask) (id uint64, answer <-chan bool) {
+// ask asks for a slot.
+func (p *Pool) ask(a stages.Ask) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
 	a.ID = p.last
-	return a.ID, p.stepWaiting(a.ID, a)
+	w := &waiter{ask: a, answer: make(chan bool, 1)}
+	p.wait(w, a)
+	return w
 }
 
-// stepWaiting has the core take an event by which a stage waits; the caller holds mu.
-func (p *Pool) stepWaiting(id uint64, event any) <-chan bool {
-	answer := make(chan bool, 1)
-	p.waiting[id] = answer
-	p.stepLocked(event)
-	return answer
+// wait has w wait for what it asks for by an event, which an order takes; the caller holds mu.
+func (p *Pool) wait(w *waiter, event any) {
+	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is lost
+		w.in, event = p.order(), w.ask
+	}
+	p.waiting[w.ask.ID] = w
+	w.in.step(event)
 }
 
-func (p *Pool) step(event any) {
+// order is whose turn it is to decide; the caller holds mu.
+func (p *Pool) order() order {
+	if p.host != nil {
+		return p.host
+	}
+	return ownOrder{p}
+}
+
+func (p *Pool) step(in order, event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stepLocked(event)
+	in.step(event)
 }
 
-// stepLocked has the core take an event, and tells those of whom it decides; the caller holds mu.
-func (p *Pool) stepLocked(event any) {
-	for _, a := range p.core.Step(time.Now(), event) {
-		p.waiting[a.ID] <- a.Grant
-		delete(p.waiting, a.ID)
+// ownOrder is that of a process that is alone.
+type ownOrder struct{ *Pool }
+
+func (o ownOrder) step(event any) {
+	for _, a := range o.own.Step(time.Now(), event) {
+		o.decide(a.ID, a.Grant)
+	}
+}
+
+// decide tells a stage that it begins, or never will; the caller holds mu.
+func (p *Pool) decide(id uint64, granted bool) {
+	if w := p.waiting[id]; w != nil {
+		delete(p.waiting, id)
+		w.answer <- granted
 	}
 }
 
@@ -126,10 +179,10 @@ func lateError(ctx context.Context) error {
 	return ErrLate
 }
 
-// wait waits until a stage begins.
-func (p *Pool) wait(ctx context.Context, id uint64, answer <-chan bool) error {
+// await waits until a stage begins.
+func (p *Pool) await(ctx context.Context, w *waiter) error {
 	select {
-	case granted := <-answer:
+	case granted := <-w.answer:
 		if !granted {
 			return lateError(ctx)
 		}
@@ -138,7 +191,7 @@ func (p *Pool) wait(ctx context.Context, id uint64, answer <-chan bool) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.waiting, id)
-	p.stepLocked(stages.Withdraw{ID: id}) // where it was granted at the same time, too
+	delete(p.waiting, w.ask.ID)
+	w.in.step(stages.Withdraw{ID: w.ask.ID}) // where it was granted at the same time, too
 	return context.Cause(ctx)
 }

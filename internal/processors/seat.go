@@ -10,7 +10,7 @@ import (
 // seat is where a request's slot is known to all that it calls. One goroutine uses it at a time.
 type seat struct {
 	pool  *Pool // nil: it has no slot
-	id    uint64
+	of    *waiter
 	began time.Time
 	ends  time.Time // about
 }
@@ -35,12 +35,14 @@ func Yield(ctx context.Context) error {
 	if at == nil || at.pool == nil || !at.pool.Wanting() {
 		return nil
 	}
-	p, id := at.pool, at.id
+	p := at.pool
+	left := max(quick, time.Until(at.ends))
 	p.mu.Lock()
-	answer := p.stepWaiting(id, stages.Yield{ID: id, Left: max(quick, time.Until(at.ends))})
+	at.of.ask.Takes = left
+	p.wait(at.of, stages.Yield{ID: at.of.ask.ID, Left: left})
 	p.mu.Unlock()
 	yielded := time.Now()
-	if err := p.wait(ctx, id, answer); err != nil {
+	if err := p.await(ctx, at.of); err != nil {
 		at.pool = nil
 		return err
 	}
@@ -54,19 +56,19 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
 		s.Due = ends
 	}
-	id, answer := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due, Apart: s.Apart})
-	if err := p.wait(ctx, id, answer); err != nil {
+	w := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due, Apart: s.Apart})
+	if err := p.await(ctx, w); err != nil {
 		return err
 	}
 	now := time.Now()
-	*at = seat{pool: p, id: id, began: now, ends: now.Add(s.Takes)}
+	*at = seat{pool: p, of: w, began: now, ends: now.Add(s.Takes)}
 	return nil
 }
 
 // leave gives the slot back, if it was not lost.
 func (at *seat) leave() {
 	if at.pool != nil {
-		at.pool.step(stages.Done{ID: at.id, Took: time.Since(at.began)})
+		at.pool.step(at.of.in, stages.Done{ID: at.of.ask.ID, Took: time.Since(at.began)})
 		at.pool = nil
 	}
 }

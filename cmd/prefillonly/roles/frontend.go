@@ -73,6 +73,7 @@ func runFrontend(s settings.Settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	defer followProcessors(cfg)()
 	tracer, endTracing, err := startTracing(cfg, name, log)
 	if err != nil {
 		return err

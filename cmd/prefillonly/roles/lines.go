@@ -47,6 +47,7 @@ func ServeLines(cfg *config.Config, name string, log *zap.Logger, work func(cont
 		return err
 	}
 	defer peer.Close()
+	defer followProcessors(cfg)()
 	tensors := NewBlobs(cfg, 0)
 	defer tensors.Close()
 	pool := client.New(client.Config{

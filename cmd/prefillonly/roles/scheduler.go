@@ -52,6 +52,7 @@ func runScheduler(cfg *config.Config, log *zap.Logger) error {
 		return cli.Exit(cli.ExitConfig, err)
 	}
 	defer listener.Close()
+	defer serveProcessors(cfg, log)()
 	start := time.Now()
 	server, err := scheduler.NewServer(cfg.Scheduler, rand.Uint64()|1, func() time.Duration { return time.Since(start) })
 	if err != nil {

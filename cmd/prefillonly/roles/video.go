@@ -79,6 +79,7 @@ func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 		return err
 	}
 	defer peer.Close()
+	defer followProcessors(cfg)()
 	tensors := NewBlobs(cfg, 0)
 	defer tensors.Close()
 	pool := client.New(client.Config{Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: sayAlive, Inputs: tensors, Outputs: tensors}, peer, log)

@@ -1,0 +1,196 @@
+package processors
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/stages"
+)
+
+// backlog is how many replies may wait for a process to read them. One that reads none is cut off: its slots are given back.
+const backlog = 256
+
+// host is the order of all processes of a machine.
+type host struct {
+	group sync.WaitGroup
+
+	// guarded by mu
+	mu      sync.Mutex
+	core    *stages.Core
+	members map[*member]bool
+	last    uint64
+	owners  map[uint64]stageOf // of what the core knows
+	wanting bool               // was told last
+}
+
+// stageOf is a stage of a member, by its own id.
+type stageOf struct {
+	member *member
+	id     uint64
+}
+
+// member is a process that follows the order.
+type member struct {
+	conn   net.Conn
+	ids    map[uint64]uint64 // the core's, by the member's; guarded by host.mu
+	out    chan reply
+	closed bool // out is; guarded by host.mu
+}
+
+// Serve has all processes that Follow a path keep to one order of so many slots, until ctx ends.
+func Serve(ctx context.Context, path string, slots int) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		listener.Close()
+		return err
+	}
+	h := &host{core: stages.New(slots), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			break
+		}
+		h.group.Go(func() { h.serveMember(conn) }) // ends with the connection
+	}
+	h.closeAll()
+	h.group.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (h *host) closeAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for m := range h.members {
+		m.conn.Close()
+	}
+}
+
+// serveMember takes the events of a process until it is gone; then its slots are given back.
+func (h *host) serveMember(conn net.Conn) {
+	m := &member{conn: conn, ids: map[uint64]uint64{}, out: make(chan reply, backlog)}
+	h.group.Go(func() { m.write() }) // ends when out is closed
+	h.mu.Lock()
+	h.members[m] = true
+	h.tell(m, nil)
+	h.mu.Unlock()
+	in := gob.NewDecoder(conn)
+	for {
+		var r request
+		if in.Decode(&r) != nil {
+			break
+		}
+		h.mu.Lock()
+		h.accept(m, &r)
+		h.mu.Unlock()
+	}
+	conn.Close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.members, m)
+	for _, id := range m.ids {
+		h.step(stages.Withdraw{ID: id})
+		delete(h.owners, id)
+	}
+	h.closeOut(m)
+}
+
+// write sends what a member is told.
+func (m *member) write() {
+	out := gob.NewEncoder(m.conn)
+	for r := range m.out {
+		_ = m.conn.SetWriteDeadline(time.Now().Add(silence))
+		if out.Encode(r) != nil {
+			m.conn.Close() // the member is gone
+		}
+	}
+}
+
+// accept takes a message of a member; the caller holds mu.
+func (h *host) accept(m *member, r *request) {
+	id, known := m.ids[r.ID]
+	switch {
+	case r.Op == opPing:
+		h.tell(m, nil)
+		return
+	case r.Op == opAsk && !known:
+		h.last++
+		id = h.last
+		m.ids[r.ID], h.owners[id] = id, stageOf{m, r.ID}
+	case !known:
+		return
+	}
+	if r.Op == opDone || r.Op == opWithdraw {
+		h.forget(id)
+	}
+	h.step(r.event(time.Now(), id))
+}
+
+// forget ends what is known of a stage; the caller holds mu.
+func (h *host) forget(id uint64) {
+	if of, ok := h.owners[id]; ok {
+		delete(of.member.ids, of.id)
+		delete(h.owners, id)
+	}
+}
+
+// step has the core take an event, and tells members what it decides, and all of them when stages begin to wait or wait
+// no more; the caller holds mu.
+func (h *host) step(event any) {
+	decided := map[*member][]stages.Action{}
+	for _, a := range h.core.Step(time.Now(), event) {
+		of, ok := h.owners[a.ID]
+		if !ok {
+			continue
+		}
+		if !a.Grant {
+			h.forget(a.ID)
+		}
+		a.ID = of.id
+		decided[of.member] = append(decided[of.member], a)
+	}
+	if wanting := h.core.Waiting() > 0; wanting != h.wanting {
+		h.wanting = wanting
+		for m := range h.members {
+			h.tell(m, decided[m])
+		}
+		return
+	}
+	for m, actions := range decided {
+		h.tell(m, actions)
+	}
+}
+
+// tell sends a member what was decided, and the load; the caller holds mu.
+func (h *host) tell(m *member, actions []stages.Action) {
+	if m.closed {
+		return
+	}
+	select {
+	case m.out <- reply{actions, h.core.Slots(), h.core.Waiting(), h.core.Running()}:
+	default:
+		m.conn.Close() // it reads nothing; whoever reads its messages gives its slots back
+	}
+}
+
+func (h *host) closeOut(m *member) {
+	if !m.closed {
+		m.closed = true
+		close(m.out)
+	}
+}

@@ -1,0 +1,129 @@
+package processors
+
+import (
+	"context"
+	"encoding/gob"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/stages"
+)
+
+// A host's order that has not answered for silence while stages wait is given up; pings ask for an answer. It is
+// looked for again every redial.
+const (
+	silence = 100 * time.Millisecond
+	redial  = 250 * time.Millisecond
+)
+
+// link is the connection to the order of the host.
+type link struct {
+	conn    net.Conn
+	out     *gob.Encoder // guarded by Pool.mu
+	heard   atomic.Int64 // nanoseconds since opened
+	opened  time.Time
+	slots   atomic.Int32
+	waiting atomic.Int32
+	running atomic.Int32
+}
+
+// Follow keeps to the order that a process of the host serves at a path (Serve), until ctx ends. Where that is not
+// reached, or does not answer, stages go in this process's own order, one at a time: others do so as well.
+func (p *Pool) Follow(ctx context.Context, path string) {
+	p.mu.Lock()
+	p.own = stages.New(1)
+	p.mu.Unlock()
+	for ctx.Err() == nil {
+		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			p.followLink(ctx, &link{conn: conn, out: gob.NewEncoder(conn), opened: time.Now()})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(redial):
+		}
+	}
+}
+
+// followLink uses a connection until it is lost or ctx ends.
+func (p *Pool) followLink(ctx context.Context, l *link) {
+	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
+	defer stop()
+	var group sync.WaitGroup
+	ended := make(chan struct{})
+	group.Go(func() { p.watchSilence(l, ended) }) // ends with ended
+	in := gob.NewDecoder(l.conn)
+	for greeted := false; ; greeted = true {
+		var r reply
+		if in.Decode(&r) != nil {
+			break
+		}
+		l.note(&r)
+		p.mu.Lock()
+		if !greeted {
+			p.host = l
+		}
+		for _, a := range r.Actions {
+			p.decide(a.ID, a.Grant)
+		}
+		p.mu.Unlock()
+	}
+	p.loseLink(l)
+	close(ended)
+	group.Wait()
+}
+
+// note keeps what a reply tells of the host.
+func (l *link) note(r *reply) {
+	l.heard.Store(int64(time.Since(l.opened)))
+	l.slots.Store(int32(r.Slots))
+	l.waiting.Store(int32(r.Waiting))
+	l.running.Store(int32(r.Running))
+}
+
+// watchSilence closes a connection that does not answer while stages wait.
+func (p *Pool) watchSilence(l *link, ended <-chan struct{}) {
+	tick := time.NewTicker(silence / 2)
+	defer tick.Stop()
+	for asked := false; ; {
+		select {
+		case <-tick.C:
+		case <-ended:
+			return
+		}
+		p.mu.Lock()
+		wanted := len(p.waiting) > 0
+		if wanted && p.host == l {
+			l.step(nil)
+		}
+		p.mu.Unlock()
+		if wanted && asked && time.Since(l.opened)-time.Duration(l.heard.Load()) > silence {
+			l.conn.Close()
+		}
+		asked = wanted
+	}
+}
+
+// step implements order.
+func (l *link) step(event any) {
+	_ = l.conn.SetWriteDeadline(time.Now().Add(silence))
+	if err := l.out.Encode(requestOf(event)); err != nil {
+		l.conn.Close() // whoever reads it finds the link lost
+	}
+}
+
+// loseLink has what waited for the host's decision ask this process's own order.
+func (p *Pool) loseLink(l *link) {
+	l.conn.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.host == l {
+		p.host = nil
+	}
+	for _, w := range p.waiting {
+		if w.in == l {
+			p.wait(w, w.ask)
+		}
+	}
+}
