@@ -87,7 +87,7 @@ func New(cfg Config, pool *client.Client, connections func() httpserve.Counts) *
 	registry.MustRegister(m.refused, open, beyond)
 	server.MustRegister(newModelCollector(pool, labels, cfg.firstModels()), newPoolCollector(pool, whole), newDeviceCollector(pool))
 	registerConnections(registry, whole, connections)
-	registerProcessors(registry, whole, processors.Shared())
+	registerProcessors(registry, server, whole, processors.Shared())
 	if cfg.Spans != nil {
 		registerSpans(registry, labels, cfg.Spans)
 	}
@@ -131,21 +131,6 @@ func withLabel(labels prometheus.Labels, name, value string) prometheus.Labels {
 	own := maps.Clone(labels)
 	own[name] = value
 	return own
-}
-
-// registerProcessors publishes what is done beside the devices' passes.
-func registerProcessors(registry prometheus.Registerer, labels prometheus.Labels, pool *processors.Pool) {
-	for _, g := range []struct {
-		name, help string
-		value      func() int
-	}{
-		{"cpu_slots", "Stages (JSON, tokens, pictures, grammars) that a frontend runs at a time, one more where it is short.", pool.Slots},
-		{"cpu_stages_running", "Stages that run in these slots.", func() int { _, running := pool.Load(); return running }},
-		{"cpu_stages_waiting", "Stages that wait for a slot.", func() int { waiting, _ := pool.Load(); return waiting }},
-	} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "prefillonly:" + g.name, Help: g.help, ConstLabels: labels},
-			func() float64 { return float64(g.value()) }))
-	}
 }
 
 // registerConnections publishes the figures of the listening socket's connections.

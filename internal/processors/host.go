@@ -25,7 +25,7 @@ type host struct {
 	members map[*member]bool
 	last    uint64
 	owners  map[uint64]stageOf // of what the core knows
-	wanting bool               // was told last
+	told    load               // the load that members know of
 }
 
 // stageOf is a stage of a member, by its own id.
@@ -58,6 +58,7 @@ func Serve(ctx context.Context, path string, slots int) error {
 	h := &host{core: stages.New(slots), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
+	h.group.Go(func() { h.tick(ctx) }) // ends with ctx
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -71,6 +72,35 @@ func Serve(ctx context.Context, path string, slots int) error {
 		return nil
 	}
 	return err
+}
+
+// tick tells members of the load, should it have changed.
+func (h *host) tick(ctx context.Context) {
+	tick := time.NewTicker(silence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		if h.load() != h.told {
+			h.tellAll(nil)
+		}
+		h.mu.Unlock()
+	}
+}
+
+// load is what members are told of the host; the caller holds mu.
+func (h *host) load() load { return load{h.core.Slots(), h.core.Waiting(), h.core.Running()} }
+
+// tellAll tells every member of the load, and what was decided of its stages; the caller holds mu.
+func (h *host) tellAll(decided map[*member][]stages.Action) {
+	h.told = h.load()
+	for m := range h.members {
+		h.tell(m, decided[m])
+	}
 }
 
 func (h *host) closeAll() {
@@ -164,11 +194,8 @@ func (h *host) step(event any) {
 		a.ID = of.id
 		decided[of.member] = append(decided[of.member], a)
 	}
-	if wanting := h.core.Waiting() > 0; wanting != h.wanting {
-		h.wanting = wanting
-		for m := range h.members {
-			h.tell(m, decided[m])
-		}
+	if (h.core.Waiting() > 0) != (h.told.Waiting > 0) {
+		h.tellAll(decided)
 		return
 	}
 	for m, actions := range decided {
@@ -182,7 +209,7 @@ func (h *host) tell(m *member, actions []stages.Action) {
 		return
 	}
 	select {
-	case m.out <- reply{actions, h.core.Slots(), h.core.Waiting(), h.core.Running()}:
+	case m.out <- reply{actions, h.load()}:
 	default:
 		m.conn.Close() // it reads nothing; whoever reads its messages gives its slots back
 	}

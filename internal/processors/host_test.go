@@ -163,7 +163,7 @@ func TestOrderOfAHostThatHangs(t *testing.T) {
 			}
 			defer conn.Close()
 			m := &member{conn: conn, out: make(chan reply, 1)}
-			m.out <- reply{Slots: 1}
+			m.out <- reply{Load: load{Slots: 1}}
 			close(m.out)
 			m.write()
 		}

@@ -20,13 +20,11 @@ const (
 
 // link is the connection to the order of the host.
 type link struct {
-	conn    net.Conn
-	out     *gob.Encoder // guarded by Pool.mu
-	heard   atomic.Int64 // nanoseconds since opened
-	opened  time.Time
-	slots   atomic.Int32
-	waiting atomic.Int32
-	running atomic.Int32
+	conn   net.Conn
+	out    *gob.Encoder // guarded by Pool.mu
+	heard  atomic.Int64 // nanoseconds since opened
+	opened time.Time
+	load   atomic.Pointer[load]
 }
 
 // Follow keeps to the order that a process of the host serves at a path (Serve), until ctx ends. Where that is not
@@ -77,9 +75,7 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 // note keeps what a reply tells of the host.
 func (l *link) note(r *reply) {
 	l.heard.Store(int64(time.Since(l.opened)))
-	l.slots.Store(int32(r.Slots))
-	l.waiting.Store(int32(r.Waiting))
-	l.running.Store(int32(r.Running))
+	l.load.Store(&r.Load)
 }
 
 // watchSilence closes a connection that does not answer while stages wait.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prefillonly/prefillonly/scheduler/stages"
@@ -35,6 +36,14 @@ type Pool struct {
 	host    *link              // to the host's order; guarded by mu, nil: it is not reached
 	last    uint64             // ID; guarded by mu
 	waiting map[uint64]*waiter // those that wait; guarded by mu
+	observe atomic.Pointer[func(Observation)]
+}
+
+// Observation is what became of a stage that asked for a slot.
+type Observation struct {
+	Kind         string
+	Waited, Took time.Duration // Took without what others were let go before the rest of it
+	Dropped      bool          // it has not begun
 }
 
 // waiter is a stage that waits.
@@ -63,7 +72,7 @@ func New(slots int) *Pool {
 // Slots is how many stages run at a time, one more where it is short.
 func (p *Pool) Slots() int {
 	if h := p.link(); h != nil {
-		return int(h.slots.Load())
+		return h.load.Load().Slots
 	}
 	return p.own.Slots()
 }
@@ -74,7 +83,8 @@ func (p *Pool) Load() (waiting, running int) {
 	defer p.mu.Unlock()
 	waiting, running = p.own.Waiting(), p.own.Running()
 	if p.host != nil {
-		waiting, running = waiting+int(p.host.waiting.Load()), running+int(p.host.running.Load())
+		host := p.host.load.Load()
+		waiting, running = waiting+host.Waiting, running+host.Running
 	}
 	return waiting, running
 }
@@ -97,10 +107,23 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 	}
 	asked := time.Now()
 	if err := at.sit(ctx, p, s); err != nil {
+		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: true})
 		return time.Since(asked), err
 	}
-	defer at.leave()
+	defer func() {
+		took := at.leave()
+		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked) - took, Took: took})
+	}()
 	return at.began.Sub(asked), f()
+}
+
+// Observe has f hear of every stage that asked for a slot, in whichever goroutine it was.
+func (p *Pool) Observe(f func(Observation)) { p.observe.Store(&f) }
+
+func (p *Pool) tell(o Observation) {
+	if f := p.observe.Load(); f != nil {
+		(*f)(o)
+	}
 }
 
 // Try begins a stage if there is a slot that nobody waits for. The caller calls done at its end, which is soon when others are Wanting.
@@ -110,7 +133,11 @@ func (p *Pool) Try(s Stage) (done func(), ok bool) {
 		return nil, false
 	}
 	began := time.Now()
-	return func() { p.step(w.in, stages.Done{ID: w.ask.ID, Took: time.Since(began)}) }, true
+	return func() {
+		took := time.Since(began)
+		p.step(w.in, stages.Done{ID: w.ask.ID, Took: took})
+		p.tell(Observation{Kind: s.Kind, Took: took})
+	}, true
 }
 
 // Wanting says that stages wait for a slot.

@@ -65,10 +65,12 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	return nil
 }
 
-// leave gives the slot back, if it was not lost.
-func (at *seat) leave() {
+// leave gives the slot back, if it was not lost, and tells what the stage took.
+func (at *seat) leave() (took time.Duration) {
+	took = time.Since(at.began)
 	if at.pool != nil {
-		at.pool.step(at.of.in, stages.Done{ID: at.of.ask.ID, Took: time.Since(at.began)})
+		at.pool.step(at.of.in, stages.Done{ID: at.of.ask.ID, Took: took})
 		at.pool = nil
 	}
+	return took
 }

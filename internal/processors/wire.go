@@ -29,9 +29,12 @@ type request struct {
 
 // reply tells a process what became of its stages, and how the host is loaded.
 type reply struct {
-	Actions                 []stages.Action
-	Slots, Waiting, Running int
+	Actions []stages.Action
+	Load    load
 }
+
+// load is how many stages a host runs at a time, and how many wait and run.
+type load struct{ Slots, Waiting, Running int }
 
 // requestOf is the message of an event.
 func requestOf(event any) request {
