@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,14 +37,15 @@ type stageOf struct {
 
 // member is a process that follows the order.
 type member struct {
+	name   string // to the core
 	conn   net.Conn
 	ids    map[uint64]uint64 // the core's, by the member's; guarded by host.mu
 	out    chan reply
 	closed bool // out is; guarded by host.mu
 }
 
-// Serve has all processes that Follow a path keep to one order of so many slots, until ctx ends.
-func Serve(ctx context.Context, path string, slots int) error {
+// Serve has all processes that Follow a path keep to one order, until ctx ends.
+func Serve(ctx context.Context, path string, parameters stages.Parameters) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -55,7 +57,7 @@ func Serve(ctx context.Context, path string, slots int) error {
 		listener.Close()
 		return err
 	}
-	h := &host{core: stages.New(slots), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
+	h := &host{core: stages.New(parameters), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	h.group.Go(func() { h.tick(ctx) }) // ends with ctx
@@ -74,7 +76,7 @@ func Serve(ctx context.Context, path string, slots int) error {
 	return err
 }
 
-// tick tells members of the load, should it have changed.
+// tick ends slots that are held for too long, and tells members of the load, should it have changed.
 func (h *host) tick(ctx context.Context) {
 	tick := time.NewTicker(silence)
 	defer tick.Stop()
@@ -85,6 +87,7 @@ func (h *host) tick(ctx context.Context) {
 			return
 		}
 		h.mu.Lock()
+		h.step(stages.Tick{})
 		if h.load() != h.told {
 			h.tellAll(nil)
 		}
@@ -116,6 +119,8 @@ func (h *host) serveMember(conn net.Conn) {
 	m := &member{conn: conn, ids: map[uint64]uint64{}, out: make(chan reply, backlog)}
 	h.group.Go(func() { m.write() }) // ends when out is closed
 	h.mu.Lock()
+	h.last++
+	m.name = strconv.FormatUint(h.last, 10)
 	h.members[m] = true
 	h.tell(m, nil)
 	h.mu.Unlock()
@@ -134,9 +139,9 @@ func (h *host) serveMember(conn net.Conn) {
 	defer h.mu.Unlock()
 	delete(h.members, m)
 	for _, id := range m.ids {
-		h.step(stages.Withdraw{ID: id})
 		delete(h.owners, id)
 	}
+	h.step(stages.Gone{Client: m.name})
 	h.closeOut(m)
 }
 
@@ -168,7 +173,7 @@ func (h *host) accept(m *member, r *request) {
 	if r.Op == opDone || r.Op == opWithdraw {
 		h.forget(id)
 	}
-	h.step(r.event(time.Now(), id))
+	h.step(r.event(time.Now(), m.name, id))
 }
 
 // forget ends what is known of a stage; the caller holds mu.
@@ -188,7 +193,7 @@ func (h *host) step(event any) {
 		if !ok {
 			continue
 		}
-		if !a.Grant {
+		if a.Verdict != stages.Granted {
 			h.forget(a.ID)
 		}
 		a.ID = of.id

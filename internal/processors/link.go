@@ -31,7 +31,7 @@ type link struct {
 // reached, or does not answer, stages go in this process's own order, one at a time: others do so as well.
 func (p *Pool) Follow(ctx context.Context, path string) {
 	p.mu.Lock()
-	p.own = stages.New(1)
+	p.own = stages.New(DefaultParameters(1))
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
@@ -63,7 +63,7 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 			p.host = l
 		}
 		for _, a := range r.Actions {
-			p.decide(a.ID, a.Grant)
+			p.accept(a)
 		}
 		p.mu.Unlock()
 	}
@@ -89,8 +89,8 @@ func (p *Pool) watchSilence(l *link, ended <-chan struct{}) {
 			return
 		}
 		p.mu.Lock()
-		wanted := len(p.waiting) > 0
-		if wanted && p.host == l {
+		wanted := p.waitsFor(l)
+		if wanted {
 			l.step(nil)
 		}
 		p.mu.Unlock()
@@ -117,9 +117,19 @@ func (p *Pool) loseLink(l *link) {
 	if p.host == l {
 		p.host = nil
 	}
-	for _, w := range p.waiting {
-		if w.in == l {
+	for _, w := range p.open {
+		if w.in == l && w.waits {
 			p.wait(w, w.ask)
 		}
 	}
+}
+
+// waitsFor says that stages wait for what the order of a link decides; the caller holds mu.
+func (p *Pool) waitsFor(l *link) bool {
+	for _, w := range p.open {
+		if w.in == l && w.waits {
+			return true
+		}
+	}
+	return false
 }

@@ -6,7 +6,6 @@ package processors
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,15 +17,34 @@ import (
 // quick is what takes so little that it waits for no slot.
 const quick = 500 * time.Microsecond
 
-// ErrLate ends a stage whose time has passed before it could begin.
-var ErrLate = errors.New("its deadline passed before a processor was free")
+// LateError ends a stage that cannot be in time before it has begun.
+type LateError struct {
+	RetryAfter time.Duration // when the like of it may be in time; 0: not known
+}
+
+func (e *LateError) Error() string {
+	return "its deadline is sooner than processors and devices can be done with it"
+}
 
 // Stage is a piece of work.
 type Stage struct {
-	Kind  string        // one of few, by which it is learnt how long they take
-	Takes time.Duration // about, by its size
-	Due   time.Time     // by when it must have ended; zero: before its context does
-	Apart bool          // it takes seconds and cannot be interrupted: one such at a time goes beside the slots
+	Kind    string        // one of few, by which it is learnt how long they take
+	Takes   time.Duration // about, by its size
+	Came    time.Time     // when its request came, by which it ages; zero: now
+	Due     time.Time     // by when its request must have ended; zero: before its context does
+	Rest    time.Duration // what its request needs after this stage, of devices and of processors
+	First   bool          // nothing was done for its request: it is refused at once if it cannot be in time
+	Apart   bool          // it takes seconds and cannot be interrupted: one such at a time goes beside the slots
+	Outside bool          // another program does it, within the part of the slots that those may have
+}
+
+// ask is what the order is asked for.
+func (s *Stage) ask(ctx context.Context) stages.Ask {
+	a := stages.Ask{Kind: s.Kind, Takes: s.Takes, Came: s.Came, Due: s.Due, Rest: s.Rest, First: s.First, Apart: s.Apart, Outside: s.Outside}
+	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
+		a.Due = ends
+	}
+	return a
 }
 
 // Pool gives out slots. Its methods are safe for concurrent use.
@@ -35,7 +53,7 @@ type Pool struct {
 	own     *stages.Core       // guarded by mu, but for its slots, which stay
 	host    *link              // to the host's order; guarded by mu, nil: it is not reached
 	last    uint64             // ID; guarded by mu
-	waiting map[uint64]*waiter // those that wait; guarded by mu
+	open    map[uint64]*waiter // those that wait or have a slot; guarded by mu
 	observe atomic.Pointer[func(Observation)]
 }
 
@@ -46,11 +64,13 @@ type Observation struct {
 	Dropped      bool          // it has not begun
 }
 
-// waiter is a stage that waits.
+// waiter is a stage that waits or has a slot.
 type waiter struct {
-	ask    stages.Ask // again, should the order that has it be lost
-	in     order
-	answer chan bool // whether it was granted
+	ask     stages.Ask // again, should the order that has it be lost
+	in      order
+	waits   bool               // guarded by Pool.mu
+	answer  chan stages.Action // when it no longer waits
+	expired chan struct{}      // closed when another has its slot
 }
 
 // order decides which stages begin. The caller of step holds the Pool's mu.
@@ -66,7 +86,12 @@ func DefaultSlots() int { return max(2, runtime.GOMAXPROCS(0)-1) }
 
 // New makes a Pool.
 func New(slots int) *Pool {
-	return &Pool{own: stages.New(slots), waiting: map[uint64]*waiter{}}
+	return &Pool{own: stages.New(DefaultParameters(slots)), open: map[uint64]*waiter{}}
+}
+
+// DefaultParameters are those of an order of so many slots.
+func DefaultParameters(slots int) stages.Parameters {
+	return stages.Parameters{Slots: slots, Policy: stages.OnTime, Express: true, Outside: max(1, slots/2)}
 }
 
 // Slots is how many stages run at a time, one more where it is short.
@@ -96,7 +121,7 @@ func (p *Pool) link() *link {
 }
 
 // Do calls f when the stage's turn has come, and tells how long it waited. f must not wait for a device.
-// Where the seat of ctx has a slot already, f runs in that. The errors of Do itself are ErrLate and why ctx has ended.
+// Where the seat of ctx has a slot already, f runs in that. The errors of Do itself are a *LateError and why ctx has ended.
 func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Duration, err error) {
 	at := seatOf(ctx)
 	if s.Takes <= quick || at != nil && at.pool != nil {
@@ -129,15 +154,38 @@ func (p *Pool) tell(o Observation) {
 // Try begins a stage if there is a slot that nobody waits for. The caller calls done at its end, which is soon when others are Wanting.
 func (p *Pool) Try(s Stage) (done func(), ok bool) {
 	w := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Spare: true})
-	if !<-w.answer {
+	if a := <-w.answer; a.Verdict != stages.Granted {
 		return nil, false
 	}
 	began := time.Now()
 	return func() {
 		took := time.Since(began)
-		p.step(w.in, stages.Done{ID: w.ask.ID, Took: took})
+		p.done(w, took)
 		p.tell(Observation{Kind: s.Kind, Took: took})
 	}, true
+}
+
+// Held is a slot that its holder uses outside of this process.
+type Held struct {
+	Waited  time.Duration
+	Expired <-chan struct{} // closed when it was held for so long that another has it now
+	Release func()
+}
+
+// Hold waits for the slot of a stage, whose end the caller tells by Release. Its errors are those of Do.
+func (p *Pool) Hold(ctx context.Context, s Stage) (*Held, error) {
+	asked := time.Now()
+	w := p.ask(s.ask(ctx))
+	if err := p.await(ctx, w); err != nil {
+		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: true})
+		return nil, err
+	}
+	began := time.Now()
+	return &Held{Waited: began.Sub(asked), Expired: w.expired, Release: func() {
+		took := time.Since(began)
+		p.done(w, took)
+		p.tell(Observation{Kind: s.Kind, Waited: began.Sub(asked), Took: took})
+	}}, nil
 }
 
 // Wanting says that stages wait for a slot.
@@ -152,7 +200,7 @@ func (p *Pool) ask(a stages.Ask) *waiter {
 	defer p.mu.Unlock()
 	p.last++
 	a.ID = p.last
-	w := &waiter{ask: a, answer: make(chan bool, 1)}
+	w := &waiter{ask: a, answer: make(chan stages.Action, 1), expired: make(chan struct{})}
 	p.wait(w, a)
 	return w
 }
@@ -162,8 +210,16 @@ func (p *Pool) wait(w *waiter, event any) {
 	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is lost
 		w.in, event = p.order(), w.ask
 	}
-	p.waiting[w.ask.ID] = w
+	p.open[w.ask.ID], w.waits = w, true
 	w.in.step(event)
+}
+
+// done ends a stage that has a slot.
+func (p *Pool) done(w *waiter, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, w.ask.ID)
+	w.in.step(stages.Done{ID: w.ask.ID, Took: took})
 }
 
 // order is whose turn it is to decide; the caller holds mu.
@@ -174,51 +230,54 @@ func (p *Pool) order() order {
 	return ownOrder{p}
 }
 
-func (p *Pool) step(in order, event any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	in.step(event)
-}
-
 // ownOrder is that of a process that is alone.
 type ownOrder struct{ *Pool }
 
 func (o ownOrder) step(event any) {
 	for _, a := range o.own.Step(time.Now(), event) {
-		o.decide(a.ID, a.Grant)
+		o.accept(a)
 	}
 }
 
-// decide tells a stage that it begins, or never will; the caller holds mu.
-func (p *Pool) decide(id uint64, granted bool) {
-	if w := p.waiting[id]; w != nil {
-		delete(p.waiting, id)
-		w.answer <- granted
+// accept tells a stage what becomes of it; the caller holds mu.
+func (p *Pool) accept(a stages.Action) {
+	w := p.open[a.ID]
+	switch {
+	case w == nil:
+		return
+	case a.Verdict == stages.Expired:
+		close(w.expired)
+	case w.waits:
+		w.waits = false
+		w.answer <- a
+	}
+	if a.Verdict != stages.Granted {
+		delete(p.open, a.ID)
 	}
 }
 
 // lateError is why a stage was dropped: its context's deadline, if that has passed.
-func lateError(ctx context.Context) error {
+func lateError(ctx context.Context, a stages.Action) error {
 	if ends, ok := ctx.Deadline(); ok && !time.Now().Before(ends) {
 		<-ctx.Done() // at once
 		return context.Cause(ctx)
 	}
-	return ErrLate
+	return &LateError{a.RetryAfter}
 }
 
 // await waits until a stage begins.
 func (p *Pool) await(ctx context.Context, w *waiter) error {
 	select {
-	case granted := <-w.answer:
-		if !granted {
-			return lateError(ctx)
+	case a := <-w.answer:
+		if a.Verdict != stages.Granted {
+			return lateError(ctx, a)
 		}
 		return nil
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.waiting, w.ask.ID)
+	delete(p.open, w.ask.ID)
 	w.in.step(stages.Withdraw{ID: w.ask.ID}) // where it was granted at the same time, too
 	return context.Cause(ctx)
 }

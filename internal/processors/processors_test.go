@@ -20,8 +20,8 @@ func work(takes time.Duration) func() error { return func() error { time.Sleep(t
 
 func expectIdle(t *testing.T, p *Pool) {
 	t.Helper()
-	if waiting, running := p.Load(); waiting != 0 || running != 0 || len(p.waiting) != 0 {
-		t.Errorf("%d wait and %d run, %d are to be told of it, want none", waiting, running, len(p.waiting))
+	if waiting, running := p.Load(); waiting != 0 || running != 0 || len(p.open) != 0 {
+		t.Errorf("%d wait and %d run, %d are to be told of it, want none", waiting, running, len(p.open))
 	}
 }
 
@@ -91,8 +91,9 @@ func TestWhatCannotBeInTimeIsDropped(t *testing.T) {
 		group.Go(func() { _, _ = p.Do(t.Context(), Stage{Takes: time.Second}, work(time.Second)) })
 		synctest.Wait()
 		_, err := p.Do(t.Context(), Stage{Takes: 100 * time.Millisecond, Due: time.Now().Add(500 * time.Millisecond)}, work(0))
-		if !errors.Is(err, ErrLate) {
-			t.Errorf("got %v, want ErrLate", err)
+		var late *LateError
+		if !errors.As(err, &late) {
+			t.Errorf("got %v, want a LateError", err)
 		}
 		group.Wait()
 		expectIdle(t, p)

@@ -53,10 +53,7 @@ func Yield(ctx context.Context) error {
 
 // sit waits for a slot.
 func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
-	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
-		s.Due = ends
-	}
-	w := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Due: s.Due, Apart: s.Apart})
+	w := p.ask(s.ask(ctx))
 	if err := p.await(ctx, w); err != nil {
 		return err
 	}
@@ -69,7 +66,7 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 func (at *seat) leave() (took time.Duration) {
 	took = time.Since(at.began)
 	if at.pool != nil {
-		at.pool.step(at.of.in, stages.Done{ID: at.of.ask.ID, Took: took})
+		at.pool.done(at.of, took)
 		at.pool = nil
 	}
 	return took

@@ -21,10 +21,12 @@ type request struct {
 	ID    uint64
 	Kind  string
 	Takes time.Duration // Ask: about; Yield: what is left; Done: what it took
+	Age   time.Duration // since Came
 	Left  time.Duration // until Due, with Timed
 	Timed bool
-	Spare bool
-	Apart bool
+	Rest  time.Duration
+
+	First, Spare, Apart, Outside bool
 }
 
 // reply tells a process what became of its stages, and how the host is loaded.
@@ -40,7 +42,10 @@ type load struct{ Slots, Waiting, Running int }
 func requestOf(event any) request {
 	switch e := event.(type) {
 	case stages.Ask:
-		r := request{Op: opAsk, ID: e.ID, Kind: e.Kind, Takes: e.Takes, Spare: e.Spare, Apart: e.Apart}
+		r := request{Op: opAsk, ID: e.ID, Kind: e.Kind, Takes: e.Takes, Rest: e.Rest, First: e.First, Spare: e.Spare, Apart: e.Apart, Outside: e.Outside}
+		if !e.Came.IsZero() {
+			r.Age = time.Since(e.Came)
+		}
 		if !e.Due.IsZero() {
 			r.Timed, r.Left = true, time.Until(e.Due)
 		}
@@ -55,11 +60,14 @@ func requestOf(event any) request {
 	return request{Op: opPing}
 }
 
-// event is what a request says, of a stage that the host knows by an id; nil: nothing.
-func (r *request) event(now time.Time, id uint64) any {
+// event is what a request of a client says, of a stage that the host knows by an id; nil: nothing.
+func (r *request) event(now time.Time, client string, id uint64) any {
 	switch r.Op {
 	case opAsk:
-		e := stages.Ask{ID: id, Kind: r.Kind, Takes: r.Takes, Spare: r.Spare, Apart: r.Apart}
+		e := stages.Ask{
+			ID: id, Client: client, Kind: r.Kind, Takes: r.Takes, Came: now.Add(-r.Age), Rest: r.Rest,
+			First: r.First, Spare: r.Spare, Apart: r.Apart, Outside: r.Outside,
+		}
 		if r.Timed {
 			e.Due = now.Add(r.Left)
 		}

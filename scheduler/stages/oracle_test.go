@@ -13,7 +13,7 @@ var histories = flag.Int("histories", 2000, "random histories of TestChoicesEqua
 
 // rescan is a Core that keeps one list and looks through all of it for each decision.
 type rescan struct {
-	slots  int
+	Parameters
 	ratios profile
 	list   []*entry // in the order of asking
 	credit time.Duration
@@ -21,9 +21,10 @@ type rescan struct {
 
 type entry struct {
 	Ask
-	asked, began time.Time
-	takes, most  time.Duration
-	running      bool
+	began       time.Time
+	due         time.Time
+	takes, most time.Duration
+	running     bool
 }
 
 func (r *rescan) count(of func(*entry) bool) (n int) {
@@ -48,40 +49,44 @@ func (r *rescan) remove(e *entry) {
 	r.list = slices.DeleteFunc(r.list, func(o *entry) bool { return o == e })
 }
 
+func (r *rescan) ratio(e *entry) *ratio { return r.ratios.of(e.Kind, e.Ask.Takes) }
+
+// least is how long e takes as far as that is trusted.
+func (r *rescan) least(e *entry) time.Duration {
+	return time.Duration(float64(e.takes) * r.ratio(e).trust)
+}
+
 func isRunning(e *entry) bool { return e.running }
 func isWaiting(e *entry) bool { return !e.running }
 
 func (r *rescan) step(now time.Time, event any) (actions []Action) {
 	switch e := event.(type) {
 	case Ask:
-		if r.find(e.ID, true) != nil || r.find(e.ID, false) != nil {
-			break
+		if r.find(e.ID, true) == nil && r.find(e.ID, false) == nil {
+			actions = r.ask(now, e)
 		}
-		n := &entry{Ask: e, asked: now}
-		n.takes, n.most = r.ratios.predict(e.Kind, e.Takes)
-		if e.Spare && (r.count(isWaiting) > 0 || !r.fits(n)) {
-			actions = append(actions, Action{ID: e.ID})
-			break
-		}
-		r.list = append(r.list, n)
 	case Yield:
 		if s := r.find(e.ID, true); s != nil {
 			s.running = false
-			s.takes, s.most = r.ratios.predict(s.Kind, e.Left)
+			s.takes, s.most = r.ratio(s).predict(e.Left)
 		}
 	case Done:
 		if s := r.find(e.ID, true); s != nil {
-			r.ratios.note(s.Kind, s.Takes, e.Took)
+			r.ratio(s).note(s.Takes, e.Took)
 			r.remove(s)
 		}
 	case Withdraw:
 		r.remove(r.find(e.ID, false))
 		r.remove(r.find(e.ID, true))
+	case Gone:
+		r.list = slices.DeleteFunc(r.list, func(o *entry) bool { return o.Client == e.Client })
 	}
+	actions = append(actions, r.expire(now)...)
 	for _, s := range r.deadlines() {
-		if !now.Before(s.Due) {
+		if r.isLost(now, s) {
+			r.ratio(s).doubt()
 			r.remove(s)
-			actions = append(actions, Action{ID: s.ID})
+			actions = append(actions, Action{ID: s.ID, Verdict: Dropped})
 		}
 	}
 	for {
@@ -95,8 +100,71 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 			r.credit += s.takes / (share - 1)
 		}
 		s.running, s.began = true, now
-		actions = append(actions, Action{ID: s.ID, Grant: true})
+		actions = append(actions, Action{ID: s.ID, Verdict: Granted})
 	}
+}
+
+func (r *rescan) ask(now time.Time, a Ask) []Action {
+	n := &entry{Ask: a, due: a.Due.Add(-a.Rest)}
+	if n.Came.IsZero() {
+		n.Came = now
+	}
+	n.takes, n.most = r.ratio(n).predict(a.Takes)
+	if a.Spare && (r.count(isWaiting) > 0 || !r.fits(n)) {
+		return []Action{{ID: a.ID, Verdict: Dropped}}
+	}
+	alone := r.count(isWaiting) == 0 && r.fits(n)
+	r.list = append(r.list, n)
+	if !a.First || a.Due.IsZero() || r.Policy != OnTime {
+		return nil
+	}
+	refused := Action{ID: a.ID, Verdict: Refused}
+	if r.isLost(now, n) {
+		r.ratio(n).doubt()
+		r.remove(n)
+		return []Action{refused}
+	}
+	kept := r.onTime(now)
+	if alone || slices.Contains(kept, n) {
+		return nil
+	}
+	work := r.runningWork(now) + n.takes
+	for _, k := range kept {
+		if !k.Apart {
+			work += k.takes
+		}
+	}
+	refused.RetryAfter = max(time.Millisecond, work/time.Duration(r.Slots)-n.due.Sub(now))
+	r.remove(n)
+	return []Action{refused}
+}
+
+// expire ends the slots of clients that have had them for too long: that beside the slots first, then the last that began.
+func (r *rescan) expire(now time.Time) (actions []Action) {
+	running := slices.DeleteFunc(slices.Clone(r.list), isWaiting)
+	slices.SortStableFunc(running, func(a, b *entry) int {
+		if a.Apart != b.Apart {
+			return map[bool]int{true: -1, false: 1}[a.Apart]
+		}
+		return b.began.Compare(a.began)
+	})
+	for _, e := range running {
+		if e.Client != "" && now.Sub(e.began) > max(time.Second, 10*e.most) {
+			r.remove(e)
+			actions = append(actions, Action{ID: e.ID, Verdict: Expired})
+		}
+	}
+	return actions
+}
+
+func (r *rescan) isLost(now time.Time, e *entry) bool {
+	switch r.Policy {
+	case OnTime:
+		return !now.Add(r.least(e)).Before(e.due)
+	case SLO:
+		return now.After(e.due.Add(r.LostCause))
+	}
+	return false
 }
 
 // deadlines are those that wait and have one, by it; the order of asking decides between equals.
@@ -106,21 +174,25 @@ func (r *rescan) deadlines() (list []*entry) {
 			list = append(list, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *entry) int { return a.Due.Compare(b.Due) })
+	slices.SortStableFunc(list, func(a, b *entry) int { return a.due.Compare(b.due) })
 	return list
+}
+
+func (r *rescan) runningWork(now time.Time) (work time.Duration) {
+	for _, e := range r.list {
+		if e.running && !e.Apart {
+			work += max(0, e.takes-now.Sub(e.began))
+		}
+	}
+	return work
 }
 
 // onTime are those of the deadlines that are not left out, by Moore and Hodgson.
 func (r *rescan) onTime(now time.Time) (kept []*entry) {
-	var running time.Duration
-	for _, e := range r.list {
-		if e.running && !e.Apart {
-			running += max(0, e.takes-now.Sub(e.began))
-		}
-	}
+	running := r.runningWork(now)
 	for _, e := range r.deadlines() {
 		kept = append(kept, e)
-		if e.Apart {
+		if e.Apart || r.Policy != OnTime {
 			continue
 		}
 		work := running
@@ -129,7 +201,7 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 				work += k.takes
 			}
 		}
-		for work > running && now.Add(work/time.Duration(r.slots)).After(e.Due) {
+		for work > running && now.Add(work/time.Duration(r.Slots)).After(e.due) {
 			longest := -1
 			for i := range kept {
 				if !kept[i].Apart && (longest < 0 || kept[i].takes > kept[longest].takes) {
@@ -145,18 +217,28 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 
 func (r *rescan) fits(e *entry) bool {
 	inSlots := func(e *entry) bool { return e.running && !e.Apart }
-	running, longs := r.count(inSlots), r.count(func(e *entry) bool { return inSlots(e) && e.most > long })
-	if e.Apart {
+	running := r.count(inSlots)
+	switch {
+	case e.Apart:
 		return running == r.count(isRunning)
+	case e.Outside && r.count(func(e *entry) bool { return inSlots(e) && e.Outside }) >= r.Outside:
+		return false
+	case e.most < short && r.Express:
+		return running < r.Slots+1
+	case running >= r.Slots:
+		return false
 	}
-	if e.most < short {
-		return running < r.slots+1
-	}
-	return running < r.slots && (e.most <= long || longs < max(1, r.slots/2))
+	return r.Policy != OnTime || e.most <= long || r.count(func(e *entry) bool { return inSlots(e) && e.most > long }) < max(1, r.Slots/2) ||
+		!e.Due.IsZero() && r.count(func(o *entry) bool {
+			return inSlots(o) && o.most > long && !o.began.Add(o.takes).After(e.due.Add(-e.takes))
+		}) == 0
 }
 
 func (r *rescan) choose(now time.Time) (*entry, bool) {
 	kept := r.onTime(now)
+	if r.Policy == FIFO {
+		kept = nil
+	}
 	var first, other *entry
 	for _, e := range kept {
 		if r.fits(e) {
@@ -164,11 +246,17 @@ func (r *rescan) choose(now time.Time) (*entry, bool) {
 			break
 		}
 	}
+	age := func(e *entry) time.Time {
+		if r.Policy == FIFO {
+			return e.Came
+		}
+		return e.Came.Add(e.takes)
+	}
 	for _, e := range r.list {
 		if e.running || slices.Contains(kept, e) || !r.fits(e) {
 			continue
 		}
-		if other == nil || e.asked.Add(e.takes).Before(other.asked.Add(other.takes)) {
+		if other == nil || age(e).Before(age(other)) {
 			other = e
 		}
 	}
@@ -181,24 +269,37 @@ func (r *rescan) choose(now time.Time) (*entry, bool) {
 // TestChoicesEqualFullRescan plays random histories to a Core and to one that looks through everything. All times of a
 // history differ, so that no two stages of equal length have to be told apart.
 func TestChoicesEqualFullRescan(t *testing.T) {
+	verdicts := map[Verdict]int{}
 	for seed := range uint64(*histories) {
-		if err := playHistory(seed); err != nil {
+		if err := playHistory(seed, verdicts); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	for _, v := range []Verdict{Granted, Dropped, Refused, Expired} {
+		if verdicts[v] < *histories/50 {
+			t.Errorf("verdict %d is given %d times in %d histories, which shows little", v, verdicts[v], *histories)
 		}
 	}
 }
 
-func playHistory(seed uint64) error {
+func playHistory(seed uint64, verdicts map[Verdict]int) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	slots := 1 + rng.IntN(4)
-	c, r := New(slots), &rescan{slots: slots, ratios: profile{}}
+	p := Parameters{
+		Slots: 1 + rng.IntN(4), Policy: Policies()[seed%4], LostCause: time.Duration(rng.IntN(200)) * time.Millisecond, Express: rng.IntN(3) > 0,
+	}
+	p.Outside = rng.IntN(p.Slots + 1)
+	slots := p.Slots
+	c, r := New(p), &rescan{Parameters: p, ratios: profile{}}
 	now := time.Unix(1000, 0)
 	for step := range 120 {
 		now = now.Add(time.Duration(rng.IntN(int(40 * time.Millisecond))))
 		event := drawEvent(rng, r, now, uint64(step))
 		got, want := c.Step(now, event), r.step(now, event)
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("step %d, %+v: got %v, want %v", step, event, got, want)
+			return fmt.Errorf("%+v, step %d, %+v: got %v, want %v", p, step, event, got, want)
+		}
+		for _, a := range got {
+			verdicts[a.Verdict]++
 		}
 		if waits := r.count(isWaiting); c.Waiting() != waits || c.Running() != r.count(isRunning) || c.Running() > slots+2 {
 			return fmt.Errorf("step %d: %d wait and %d run, want %d and %d", step, c.Waiting(), c.Running(), waits, r.count(isRunning))
@@ -215,15 +316,30 @@ func drawEvent(rng *rand.Rand, r *rescan, now time.Time, id uint64) any {
 	}
 	switch k := rng.IntN(10); {
 	case k < 5 || one == nil:
-		a := Ask{ID: id, Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0}
+		a := Ask{
+			ID: id, Client: drawClient(rng), Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes,
+			First: rng.IntN(3) == 0, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0, Outside: rng.IntN(4) == 0,
+		}
 		if rng.IntN(2) == 0 {
 			a.Due = now.Add(time.Duration(rng.IntN(int(400 * time.Millisecond))))
+			a.Rest = time.Duration(rng.IntN(int(50 * time.Millisecond)))
+		}
+		if rng.IntN(4) == 0 {
+			a.Came = now.Add(-time.Duration(rng.IntN(int(time.Second))))
 		}
 		return a
 	case k < 8:
 		return Done{ID: one.ID, Took: takes}
 	case k < 9:
-		return Yield{ID: one.ID, Left: takes}
+		return []any{Yield{ID: one.ID, Left: takes}, Tick{}, Gone{Client: "far"}}[min(2, rng.IntN(30)/12)]
 	}
 	return Withdraw{ID: one.ID}
+}
+
+// drawClient is that of an external client for one in four.
+func drawClient(rng *rand.Rand) string {
+	if rng.IntN(4) == 0 {
+		return "far"
+	}
+	return ""
 }

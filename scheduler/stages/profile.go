@@ -9,6 +9,9 @@ import (
 // halfLife is after how many stages of a kind and size an older one counts half.
 const halfLife = 50
 
+// weight is what one stage counts.
+var weight = 1 - math.Exp2(-1./halfLife)
+
 // tail is how many standard deviations above the mean nine of ten lie.
 const tail = 1.28
 
@@ -21,35 +24,38 @@ type class struct {
 }
 
 // ratio is the mean and variance of what was taken over what was said, each decaying.
-type ratio struct{ mean, variance float64 }
+type ratio struct {
+	mean, variance float64
+	trust          float64 // 1, and less with each stage since the last that ran that was dropped because of the mean: a wrong one does not bar all
+}
 
-func classOf(kind string, takes time.Duration) class {
-	return class{kind, bits.Len64(uint64(takes.Microseconds()))}
+// of is the ratio for a stage of which the asker says what it takes.
+func (p profile) of(kind string, takes time.Duration) *ratio {
+	of := class{kind, bits.Len64(uint64(takes.Microseconds()))}
+	r := p[of]
+	if r == nil {
+		r = &ratio{mean: 1, trust: 1}
+		p[of] = r
+	}
+	return r
 }
 
 // predict says what a stage takes, of which the asker says so: on average, and nine times of ten.
-func (p profile) predict(kind string, takes time.Duration) (mean, most time.Duration) {
-	r := p[classOf(kind, takes)]
-	if r == nil {
-		return takes, takes
-	}
+func (r *ratio) predict(takes time.Duration) (mean, most time.Duration) {
 	t := float64(takes)
 	return time.Duration(t * r.mean), time.Duration(t * (r.mean + tail*math.Sqrt(r.variance)))
 }
 
 // note counts a stage that has ended.
-func (p profile) note(kind string, takes, took time.Duration) {
+func (r *ratio) note(takes, took time.Duration) {
+	r.trust = 1
 	if takes <= 0 {
 		return
 	}
-	of := classOf(kind, takes)
-	r := p[of]
-	if r == nil {
-		r = &ratio{mean: 1}
-		p[of] = r
-	}
-	weight := 1 - math.Exp2(-1./halfLife)
 	d := float64(took)/float64(takes) - r.mean
 	r.mean += weight * d
 	r.variance = (1 - weight) * (r.variance + weight*d*d)
 }
+
+// doubt counts a stage that did not begin for what it was believed to take.
+func (r *ratio) doubt() { r.trust *= 1 - weight }

@@ -19,17 +19,20 @@ const (
 // a deadline is what its client says: whoever sets one for all that it sends must not hold up those who set none.
 const share = 2
 
-// mostOrdered is how many of the stages with a deadline are looked at for those that can be on time.
-const mostOrdered = 256
-
 // Ask wants a slot for a stage.
 type Ask struct {
-	ID    uint64
-	Kind  string
-	Takes time.Duration // about, by what the asker knows of its size
-	Due   time.Time     // by when it must have ended; zero: whenever
-	Spare bool          // now or not at all: dropped unless a slot is free that nobody waits for
-	Apart bool          // it goes beside the slots, one such at a time: what takes seconds and cannot be interrupted
+	ID     uint64
+	Client string // whose slots end when it is Gone or silent for long; empty: they end with Done alone
+	Kind   string
+	Takes  time.Duration // about, by what the asker knows of its size
+	Came   time.Time     // when its request came, by which it ages; zero: now
+	Due    time.Time     // by when its request must have ended; zero: whenever
+	Rest   time.Duration // what its request needs after this stage: of devices and of processors
+	First  bool          // nothing was done for its request: refused at once if it cannot be in time
+	Spare  bool          // now or not at all: dropped unless a slot is free that nobody waits for
+	Apart  bool          // it goes beside the slots, one such at a time: what takes seconds and cannot be interrupted
+
+	Outside bool // a program beside the server does it; those have a part of the slots
 }
 
 // Yield is a point where a stage that has a slot may be interrupted: it asks for the rest of it, and goes on when granted.
@@ -47,44 +50,68 @@ type Done struct {
 // Withdraw ends a stage, whether it waits or has a slot. What it took teaches nothing.
 type Withdraw struct{ ID uint64 }
 
-// Action is what becomes of a stage that waited.
+// Gone ends all stages of a client.
+type Gone struct{ Client string }
+
+// Tick is that time has passed.
+type Tick struct{}
+
+// Verdict is what becomes of a stage.
+type Verdict uint8
+
+// Verdicts.
+const (
+	Granted Verdict = iota + 1 // it begins
+	Dropped                    // it could not be in time any more, or nothing was to spare
+	Refused                    // it could not be in time from the first
+	Expired                    // its client has had the slot for so long that another has it now
+)
+
+// Action is a verdict on a stage.
 type Action struct {
-	ID    uint64
-	Grant bool // it begins; otherwise it is dropped: its time has passed, or nothing was to spare
+	ID         uint64
+	Verdict    Verdict
+	RetryAfter time.Duration // of what is Refused: when the like may be in time; 0: never
 }
 
 // Core gives out slots. The zero value is of no use; make one with New.
 type Core struct {
-	slots   int
-	ratios  profile
-	stages  map[uint64]*stage // all, those that wait and those that have a slot
-	byDue   []*stage          // that wait and have a deadline, by it
-	byAge   []*stage          // that wait, by when each would have ended had it begun when it asked: the short first, and none waits for ever
-	runs    []*stage          // that have a slot
-	longs   int               // of runs
-	shorts  int               // of byAge
-	aparts  int               // of byAge
-	apart   *stage            // that runs
-	credit  time.Duration     // slot time that those without a deadline may have before those with one
-	actions []Action
-	order   uint64
-	late    []bool   // of byDue, in pick
-	longest []*stage // a heap of those of byDue that are not late, in pick
+	parameters Parameters
+	ratios     profile
+	stages     map[uint64]*stage // all, those that wait and those that have a slot
+	byDue      []*stage          // that wait and have a deadline, by it
+	byAge      []*stage          // that wait, by when each would have ended had it begun when its request came: the short first, and none waits for ever
+	runs       []*stage          // that have a slot
+	longs      int               // of runs
+	outsiders  int               // of runs
+	shorts     int               // of byAge
+	aparts     int               // of byAge
+	apart      *stage            // that runs
+	credit     time.Duration     // slot time that those without a deadline may have before those with one
+	actions    []Action
+	order      uint64
+	late       []bool   // of byDue, in pick
+	longest    []*stage // a heap of those of byDue that are not late, in pick
 }
 
 type stage struct {
 	Ask
-	asked time.Time
-	order uint64 // among those of the same instant
+	order uint64    // among those of the same instant
+	due   time.Time // by when this stage must have ended
+	age   time.Time // by which it stands in byAge
+	ratio *ratio    // of its kind and size
 	takes time.Duration
 	most  time.Duration // that it takes, nine times of ten
 	began time.Time     // zero: it waits
 	place int           // in byDue, in pick
 }
 
-// New makes a Core of so many slots.
-func New(slots int) *Core {
-	return &Core{slots: slots, ratios: profile{}, stages: map[uint64]*stage{}}
+// least is how long it takes as far as its profile is trusted.
+func (s *stage) least() time.Duration { return time.Duration(float64(s.takes) * s.ratio.trust) }
+
+// New makes a Core.
+func New(p Parameters) *Core {
+	return &Core{parameters: p, ratios: profile{}, stages: map[uint64]*stage{}}
 }
 
 // Waiting is how many stages wait.
@@ -99,9 +126,9 @@ func (c *Core) Running() int {
 }
 
 // Slots is how many there are.
-func (c *Core) Slots() int { return c.slots }
+func (c *Core) Slots() int { return c.parameters.Slots }
 
-// Step takes one event (Ask, Yield, Done, Withdraw) and returns what begins or is dropped, until the next Step.
+// Step takes one event (Ask, Yield, Done, Withdraw, Gone, Tick) and returns what becomes of which stages, until the next Step.
 // What it does not know is ignored.
 func (c *Core) Step(now time.Time, event any) []Action {
 	c.actions = c.actions[:0]
@@ -113,33 +140,43 @@ func (c *Core) Step(now time.Time, event any) []Action {
 	case Yield:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
 			c.endRun(s)
-			s.takes, s.most = c.ratios.predict(s.Kind, e.Left) // its age stays
+			s.takes, s.most = s.ratio.predict(e.Left)
 			c.enqueue(s)
 		}
 	case Done:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
 			c.endRun(s)
-			c.ratios.note(s.Kind, s.Takes, e.Took)
+			s.ratio.note(s.Takes, e.Took)
 			delete(c.stages, s.ID)
 		}
 	case Withdraw:
 		c.withdraw(c.stages[e.ID])
+	case Gone:
+		c.endClient(e.Client)
 	}
+	c.expireLeases(now)
 	c.dropLate(now)
 	c.fillSlots(now)
 	return c.actions
 }
 
 func (c *Core) ask(now time.Time, e Ask) {
+	if e.Came.IsZero() {
+		e.Came = now
+	}
 	c.order++
-	s := &stage{Ask: e, asked: now, order: c.order}
-	s.takes, s.most = c.ratios.predict(e.Kind, e.Takes)
+	s := &stage{Ask: e, order: c.order, due: e.Due.Add(-e.Rest), ratio: c.ratios.of(e.Kind, e.Takes)}
+	s.takes, s.most = s.ratio.predict(e.Takes)
 	if e.Spare && (len(c.byAge) > 0 || !c.fits(s)) {
-		c.actions = append(c.actions, Action{ID: e.ID})
+		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Dropped})
 		return
 	}
 	c.stages[e.ID] = s
 	c.enqueue(s)
+	if retryAfter, refused := c.refuse(now, s); refused {
+		c.withdraw(s)
+		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Refused, RetryAfter: retryAfter})
+	}
 }
 
 func (c *Core) withdraw(s *stage) {
@@ -156,6 +193,10 @@ func (c *Core) withdraw(s *stage) {
 
 // enqueue has s wait for a slot.
 func (c *Core) enqueue(s *stage) {
+	s.age = s.Came
+	if c.parameters.Policy != FIFO {
+		s.age = s.age.Add(s.takes)
+	}
 	if !s.Due.IsZero() {
 		c.byDue = insert(c.byDue, s, compareDue)
 	}
@@ -183,16 +224,13 @@ func (c *Core) removeWaiting(s *stage) {
 func (c *Core) beginRun(now time.Time, s *stage) {
 	c.removeWaiting(s)
 	s.began = now
-	switch {
-	case s.Apart:
+	if s.Apart {
 		c.apart = s
-	case s.most > long:
-		c.longs++
-		fallthrough
-	default:
+	} else {
 		c.runs = append(c.runs, s)
+		c.countRunning(s, 1)
 	}
-	c.actions = append(c.actions, Action{ID: s.ID, Grant: true})
+	c.actions = append(c.actions, Action{ID: s.ID, Verdict: Granted})
 }
 
 func (c *Core) endRun(s *stage) {
@@ -203,24 +241,21 @@ func (c *Core) endRun(s *stage) {
 	}
 	i := slices.Index(c.runs, s)
 	c.runs = slices.Delete(c.runs, i, i+1)
-	if s.most > long {
-		c.longs--
-	}
+	c.countRunning(s, -1)
 }
 
-// dropLate drops the stages whose time has passed.
-func (c *Core) dropLate(now time.Time) {
-	for len(c.byDue) > 0 && !now.Before(c.byDue[0].Due) {
-		s := c.byDue[0]
-		c.removeWaiting(s)
-		delete(c.stages, s.ID)
-		c.actions = append(c.actions, Action{ID: s.ID})
+func (c *Core) countRunning(s *stage, n int) {
+	if s.most > long {
+		c.longs += n
+	}
+	if s.Outside {
+		c.outsiders += n
 	}
 }
 
 // fillSlots begins stages while there are slots for them.
 func (c *Core) fillSlots(now time.Time) {
-	for len(c.runs) < c.slots || len(c.runs) == c.slots && c.shorts > 0 || c.apart == nil && c.aparts > 0 {
+	for len(c.runs) < c.parameters.Slots || c.hasExpress() && c.shorts > 0 || c.apart == nil && c.aparts > 0 {
 		s, hurried := c.pick(now)
 		if s == nil {
 			return
@@ -229,6 +264,9 @@ func (c *Core) fillSlots(now time.Time) {
 		c.beginRun(now, s)
 	}
 }
+
+// hasExpress says that a short stage may begin though there is no slot.
+func (c *Core) hasExpress() bool { return c.parameters.Express && len(c.runs) == c.parameters.Slots }
 
 // account keeps the share of those without a deadline, while some of them wait.
 func (c *Core) account(s *stage, hurried bool) {
@@ -245,100 +283,51 @@ func (c *Core) fits(s *stage) bool {
 	switch {
 	case s.Apart:
 		return c.apart == nil
-	case s.most < short:
-		return len(c.runs) <= c.slots
-	case s.most > long:
-		return len(c.runs) < c.slots && c.longs < max(1, c.slots/2)
+	case s.Outside && c.outsiders >= c.parameters.Outside:
+		return false
+	case len(c.runs) >= c.parameters.Slots:
+		return s.most < short && c.hasExpress()
 	}
-	return len(c.runs) < c.slots
+	return c.parameters.Policy != OnTime || s.most <= long || c.longs < max(1, c.parameters.Slots/2) || c.isUrgent(s)
+}
+
+// isUrgent says that a long stage would be late if it waited for another long one to end.
+func (c *Core) isUrgent(s *stage) bool {
+	latest := s.due.Add(-s.takes)
+	return !s.Due.IsZero() && !slices.ContainsFunc(c.runs, func(r *stage) bool {
+		return r.most > long && !r.began.Add(r.takes).After(latest)
+	})
 }
 
 // pick is the stage that begins next, and whether it does for its deadline; nil: none may.
 func (c *Core) pick(now time.Time) (s *stage, hurried bool) {
+	if c.parameters.Policy == FIFO {
+		return find(c.byAge, c.fits), false
+	}
 	late := c.markLate(now)
-	var first, other *stage
-	for i, s := range c.byDue[:len(late)] {
-		if !late[i] && c.fits(s) {
-			first = s
-			break
-		}
-	}
-	for _, s := range c.byAge {
-		if c.fits(s) && (s.Due.IsZero() || c.isLate(s, late)) {
-			other = s
-			break
-		}
-	}
+	first := find(c.byDue, func(s *stage) bool { return c.fits(s) && !c.isLate(s, late) })
+	other := find(c.byAge, func(s *stage) bool { return c.fits(s) && (s.Due.IsZero() || c.isLate(s, late)) })
 	if first == nil || other != nil && c.credit >= other.takes {
 		return other, false
 	}
 	return first, true
 }
 
+// isLate says whether a stage that waits is left out by what markLate has just found.
 func (c *Core) isLate(s *stage, late []bool) bool {
-	i, _ := slices.BinarySearchFunc(c.byDue, s, compareDue)
-	return i >= len(late) || late[i]
+	return s.place >= len(late) || c.byDue[s.place] != s || late[s.place]
 }
 
-// markLate finds the stages that are left out so that as many as may be of the others end in time: by deadline, and
-// where the work of those so far passes a deadline, without the longest of them (J. M. Moore, "An n job, one machine
-// sequencing algorithm for minimizing the number of late jobs", 1968, algorithm of T. J. Hodgson). Slots count as one
-// machine that is as many times as fast.
-func (c *Core) markLate(now time.Time) []bool {
-	n := min(len(c.byDue), mostOrdered)
-	c.late, c.longest = slices.Grow(c.late[:0], n)[:n], c.longest[:0]
-	clear(c.late)
-	var work time.Duration
-	for _, s := range c.runs {
-		work += max(0, s.takes-now.Sub(s.began))
-	}
-	for i, s := range c.byDue[:n] {
-		if s.Apart {
-			continue // it takes no slot
-		}
-		s.place = i
-		work += s.takes
-		c.longest = pushLongest(c.longest, s)
-		for len(c.longest) > 0 && now.Add(work/time.Duration(c.slots)).After(s.Due) {
-			longest := c.longest[0]
-			c.longest = popLongest(c.longest)
-			c.late[longest.place] = true
-			work -= longest.takes
-		}
-	}
-	return c.late
-}
+func compareDue(a, b *stage) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.order, b.order)) }
 
-// pushLongest adds s to a heap, the longest first.
-func pushLongest(heap []*stage, s *stage) []*stage {
-	heap = append(heap, s)
-	for i := len(heap) - 1; i > 0 && heap[(i-1)/2].takes < heap[i].takes; i = (i - 1) / 2 {
-		heap[i], heap[(i-1)/2] = heap[(i-1)/2], heap[i]
+func compareAge(a, b *stage) int { return cmp.Or(a.age.Compare(b.age), cmp.Compare(a.order, b.order)) }
+
+// find is the first of the list that is right.
+func find(list []*stage, right func(*stage) bool) *stage {
+	if i := slices.IndexFunc(list, right); i >= 0 {
+		return list[i]
 	}
-	return heap
-}
-
-// popLongest removes the first of the heap.
-func popLongest(heap []*stage) []*stage {
-	n := len(heap) - 1
-	heap[0], heap = heap[n], heap[:n]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child+1 < n && heap[child+1].takes > heap[child].takes {
-			child++
-		}
-		if child >= n || heap[child].takes <= heap[i].takes {
-			return heap
-		}
-		heap[i], heap[child] = heap[child], heap[i]
-		i = child
-	}
-}
-
-func compareDue(a, b *stage) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.order, b.order)) }
-
-func compareAge(a, b *stage) int {
-	return cmp.Or(a.asked.Add(a.takes).Compare(b.asked.Add(b.takes)), cmp.Compare(a.order, b.order))
+	return nil
 }
 
 func insert(list []*stage, s *stage, compare func(a, b *stage) int) []*stage {

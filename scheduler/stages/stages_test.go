@@ -8,9 +8,11 @@ import (
 
 var start = time.Unix(1000, 0)
 
+func ours(slots int) Parameters { return Parameters{Slots: slots, Policy: OnTime, Express: true} }
+
 func granted(actions []Action) (ids []uint64) {
 	for _, a := range actions {
-		if a.Grant {
+		if a.Verdict == Granted {
 			ids = append(ids, a.ID)
 		}
 	}
@@ -20,7 +22,7 @@ func granted(actions []Action) (ids []uint64) {
 // play has stages wait behind one that fills the slots, and returns the order in which they run one after the other.
 func play(t *testing.T, asks ...Ask) (order []uint64) {
 	t.Helper()
-	c := New(1)
+	c := New(ours(1))
 	c.Step(start, Ask{ID: 99, Takes: 100 * time.Millisecond})
 	for _, a := range asks {
 		if got := c.Step(start, a); len(got) != 0 {
@@ -53,7 +55,7 @@ func TestOnTimeStagesGoByDeadlineAndLateOnesAfter(t *testing.T) {
 }
 
 func TestShortStagesGoFirstAndNoneWaitsForEver(t *testing.T) {
-	c := New(1)
+	c := New(ours(1))
 	c.Step(start, Ask{ID: 1, Takes: 100 * time.Millisecond})
 	c.Step(start, Ask{ID: 2, Takes: 200 * time.Millisecond})
 	now, running := start, uint64(1)
@@ -75,7 +77,7 @@ func TestShortStagesGoFirstAndNoneWaitsForEver(t *testing.T) {
 }
 
 func TestLongStagesLeaveASlot(t *testing.T) {
-	c := New(2)
+	c := New(ours(2))
 	if got := granted(c.Step(start, Ask{ID: 1, Takes: time.Second})); len(got) != 1 {
 		t.Fatal("the first does not begin")
 	}
@@ -97,7 +99,7 @@ func TestLongStagesLeaveASlot(t *testing.T) {
 }
 
 func TestThoseWithoutDeadlineHaveTheirShare(t *testing.T) {
-	c := New(1)
+	c := New(ours(1))
 	c.Step(start, Ask{ID: 0, Takes: 30 * time.Millisecond})
 	c.Step(start, Ask{ID: 1, Takes: 30 * time.Millisecond}) // has no deadline
 	now, running := start, uint64(0)
@@ -112,7 +114,7 @@ func TestThoseWithoutDeadlineHaveTheirShare(t *testing.T) {
 }
 
 func TestYieldLetsAnotherGoFirst(t *testing.T) {
-	c := New(1)
+	c := New(ours(1))
 	c.Step(start, Ask{ID: 1, Takes: 10 * time.Second})
 	if got := c.Step(start.Add(time.Second), Yield{ID: 1, Left: 9 * time.Second}); !slices.Equal(granted(got), []uint64{1}) {
 		t.Fatalf("alone it does not go on: %v", got)
@@ -128,7 +130,7 @@ func TestYieldLetsAnotherGoFirst(t *testing.T) {
 
 // TestWhatStagesTakeIsLearnt: a kind that takes ten times what its askers say is long, in time.
 func TestWhatStagesTakeIsLearnt(t *testing.T) {
-	c := New(2)
+	c := New(ours(2))
 	for id := range uint64(1000) {
 		c.Step(start, Ask{ID: id, Kind: "slow", Takes: 50 * time.Millisecond})
 		c.Step(start, Done{ID: id, Took: 500 * time.Millisecond})
@@ -141,7 +143,7 @@ func TestWhatStagesTakeIsLearnt(t *testing.T) {
 
 func BenchmarkStep(b *testing.B) {
 	const waiting = 300
-	c := New(2)
+	c := New(ours(2))
 	ask := func(id uint64, now time.Time) Ask {
 		return Ask{ID: id, Kind: "k", Takes: time.Duration(30+id%100) * time.Millisecond, Due: now.Add(time.Duration(1+id%20) * time.Second)}
 	}
@@ -165,7 +167,7 @@ func BenchmarkStep(b *testing.B) {
 
 // TestWhatCannotBeInterruptedGoesBesideTheSlots, one at a time.
 func TestWhatCannotBeInterruptedGoesBesideTheSlots(t *testing.T) {
-	c := New(1)
+	c := New(ours(1))
 	if got := granted(c.Step(start, Ask{ID: 1, Takes: 5 * time.Second, Apart: true})); len(got) != 1 {
 		t.Fatal("it does not begin")
 	}
@@ -183,7 +185,7 @@ func TestWhatCannotBeInterruptedGoesBesideTheSlots(t *testing.T) {
 // TestDeadlinesHoldUpNoOthers: whoever floods with stages that have deadlines gets half of the slots' time while others wait.
 func TestDeadlinesHoldUpNoOthers(t *testing.T) {
 	const takes = 50 * time.Millisecond
-	c := New(1)
+	c := New(ours(1))
 	now, next, running := start, uint64(0), uint64(0)
 	ask := func(due time.Time) uint64 {
 		next++

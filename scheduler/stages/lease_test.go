@@ -1,0 +1,94 @@
+package stages
+
+import (
+	"testing"
+	"time"
+)
+
+func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+
+func expectVerdicts(t *testing.T, got []Action, want ...Action) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("got %v, want %v", got, want)
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// TestSlotOfAHungClientGoesToAnother, after ten times what its stage takes, and what the client says of it later is ignored.
+func TestSlotOfAHungClientGoesToAnother(t *testing.T) {
+	c := New(ours(1))
+	takes := 200 * time.Millisecond
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 1, Client: "far", Takes: takes}), Action{ID: 1, Verdict: Granted})
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 2, Takes: takes}))
+	expectVerdicts(t, c.Step(at(1.9), Tick{}))
+	expectVerdicts(t, c.Step(at(2.1), Tick{}), Action{ID: 1, Verdict: Expired}, Action{ID: 2, Verdict: Granted})
+	expectVerdicts(t, c.Step(at(2.2), Done{ID: 1, Took: takes}))
+	expectVerdicts(t, c.Step(at(60), Tick{})) // 2 is of no client
+	if c.Running() != 1 || c.Waiting() != 0 {
+		t.Errorf("%d run and %d wait, want 1 and 0", c.Running(), c.Waiting())
+	}
+}
+
+func TestClientThatIsGoneHoldsNothing(t *testing.T) {
+	c := New(ours(1))
+	c.Step(at(0), Ask{ID: 1, Client: "far", Takes: time.Second})
+	c.Step(at(0), Ask{ID: 2, Client: "far", Takes: time.Second})
+	c.Step(at(0), Ask{ID: 3, Client: "farther", Takes: time.Second})
+	expectVerdicts(t, c.Step(at(0), Gone{Client: "far"}), Action{ID: 3, Verdict: Granted})
+	if c.Waiting() != 0 {
+		t.Errorf("%d wait, want 0", c.Waiting())
+	}
+}
+
+// TestWhatCannotBeInTimeIsRefusedFirst: before anything is done for it, and with the time after which the like can be.
+func TestWhatCannotBeInTimeIsRefusedFirst(t *testing.T) {
+	c := New(ours(1))
+	c.Step(at(0), Ask{ID: 1, Takes: time.Second})
+	ask := Ask{ID: 2, Takes: time.Second, Due: at(3), Rest: 1500 * time.Millisecond, First: true}
+	expectVerdicts(t, c.Step(at(0), ask), Action{ID: 2, Verdict: Refused, RetryAfter: 500 * time.Millisecond})
+	ask.ID, ask.Due = 3, at(3.6)
+	expectVerdicts(t, c.Step(at(.5), ask))
+	ask.ID, ask.Due = 4, at(2.9)
+	expectVerdicts(t, c.Step(at(.5), ask), Action{ID: 4, Verdict: Refused}) // not even alone
+	expectVerdicts(t, c.Step(at(1), Done{ID: 1, Took: time.Second}), Action{ID: 3, Verdict: Granted})
+}
+
+// TestStageIsDroppedWhenItCanBeginTooLate, not only when its time has passed.
+func TestStageIsDroppedWhenItCanBeginTooLate(t *testing.T) {
+	c := New(ours(1))
+	c.Step(at(0), Ask{ID: 1, Takes: time.Second})
+	c.Step(at(0), Ask{ID: 2, Takes: time.Second, Due: at(3.5), Rest: time.Second})
+	expectVerdicts(t, c.Step(at(1.4), Tick{}))
+	expectVerdicts(t, c.Step(at(1.6), Tick{}), Action{ID: 2, Verdict: Dropped})
+}
+
+// TestWrongProfileDoesNotBarForEver: a kind that once took very long is tried again.
+func TestWrongProfileDoesNotBarForEver(t *testing.T) {
+	c := New(ours(1))
+	takes := 10 * time.Millisecond
+	for id := range uint64(100) {
+		c.Step(start, Ask{ID: id, Takes: takes})
+		c.Step(start, Done{ID: id, Took: 100 * takes})
+	}
+	for id := uint64(1000); id < 2000; id++ {
+		got := c.Step(start, Ask{ID: id, Takes: takes, Due: start.Add(5 * takes), First: true})
+		if len(got) == 1 && got[0].Verdict == Granted {
+			return
+		}
+	}
+	t.Error("it never begins")
+}
+
+// TestUrgentLongStagesMayHaveAllSlots: what has time waits behind another long one.
+func TestUrgentLongStagesMayHaveAllSlots(t *testing.T) {
+	c := New(ours(2))
+	c.Step(at(0), Ask{ID: 1, Takes: 3 * time.Second, Due: at(6)})
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 2, Takes: 3 * time.Second, Due: at(6.5)}))
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 3, Takes: 3 * time.Second, Due: at(5.5)}), Action{ID: 3, Verdict: Granted})
+}
