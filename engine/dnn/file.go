@@ -48,6 +48,11 @@ func Read(path string, o Options) (*Network, error) {
 	}
 	var n *Network
 	err = mapped.Guard(func() error {
+		if o.Best {
+			if err := addBest(file.Graph); err != nil {
+				return err
+			}
+		}
 		n, err = New(file.Graph, fingerprint(file, o), o)
 		return err
 	})
@@ -66,7 +71,7 @@ func fingerprint(file *onnx.Model, o Options) string {
 		fmt.Fprintf(h, "%d ", f.Identity.Size)
 		h.Write(f.Data())
 	}
-	fmt.Fprint(h, o.Height, o.Width)
+	fmt.Fprint(h, o.Height, o.Width, o.Best)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

@@ -21,6 +21,8 @@ type Options struct {
 	// WorkBytes is how much memory a pass may compute in. Default: what it takes for the network's own shapes and one
 	// frame's gradient, and where the batch or others are free at least four times what the frame takes, and 16 MiB.
 	WorkBytes int64
+	// Best adds two outputs to the network's: where along its last axis the first output is greatest, and what it is there.
+	Best bool
 }
 
 // Network is what a file says of a network, checked, and how it is to be run. But for Plan and Open it is not changed.

@@ -23,6 +23,9 @@ func (f *Frontend) listedModel(m *registry.Model, name string) api.Model {
 	if m.Checkpoint != nil {
 		out.Capabilities = scoring.Capabilities(m.Checkpoint)
 	}
+	if m.Pipeline != nil {
+		out.Capabilities = []string{m.Pipeline.Kind}
+	}
 	if served := f.pool.State().Models[m.Name]; served != nil {
 		out.State, out.Reason, out.Bytes = served.State.String(), served.Reason, served.Bytes
 		if served.Tokens != nil {

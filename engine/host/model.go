@@ -29,4 +29,5 @@ type Prompts struct {
 type Frames struct {
 	Height, Width int   // of the pictures that it is planned and measured for where its inputs may have any; 0: as dnn.Options
 	WorkBytes     int64 // that a pass may compute in; 0: as dnn.Options
+	Best          bool  // as dnn.Options
 }

@@ -38,7 +38,7 @@ type Call struct {
 func (c *Call) Admit(ctx context.Context) error {
 	ctx, cancel := c.LimitTime(ctx)
 	defer cancel()
-	return c.AdmitTensors(ctx, func(limits *wire.TensorLimits) (err error) {
+	return c.AdmitTensors(ctx, c.Model, func(limits *wire.TensorLimits) (err error) {
 		if c.body == nil {
 			if c.body, err = rawRequest(limits, c.data); err != nil {
 				return err

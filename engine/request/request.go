@@ -77,7 +77,7 @@ func (c *Call) KnownTokenLimits() *wire.TokenLimits {
 
 // AdmitTokens waits until it is known what the model takes, and has makeJobs make the request's jobs of tokens.
 func (c *Call) AdmitTokens(ctx context.Context, makeJobs func(*wire.TokenLimits) error) error {
-	return c.admit(ctx, func(m *wire.Served) error {
+	return c.admit(ctx, c.Model, func(m *wire.Served) error {
 		if m.Tokens == nil {
 			return api.Invalid("model", "the model `%s` takes tensors, not text", c.Named)
 		}
@@ -85,9 +85,9 @@ func (c *Call) AdmitTokens(ctx context.Context, makeJobs func(*wire.TokenLimits)
 	})
 }
 
-// AdmitTensors is AdmitTokens for jobs of tensors.
-func (c *Call) AdmitTensors(ctx context.Context, makeJobs func(*wire.TensorLimits) error) error {
-	return c.admit(ctx, func(m *wire.Served) error {
+// AdmitTensors is AdmitTokens for jobs of tensors, of the request's model or of another one of the pool.
+func (c *Call) AdmitTensors(ctx context.Context, model string, makeJobs func(*wire.TensorLimits) error) error {
+	return c.admit(ctx, model, func(m *wire.Served) error {
 		if m.Tensors == nil {
 			return api.Invalid("", "the model %s takes tokens, not tensors; ask it at /v1/completions", c.Named)
 		}
@@ -95,8 +95,8 @@ func (c *Call) AdmitTensors(ctx context.Context, makeJobs func(*wire.TensorLimit
 	})
 }
 
-func (c *Call) admit(ctx context.Context, makeJobs func(*wire.Served) error) error {
-	m, err := c.pool.Model(ctx, c.Model)
+func (c *Call) admit(ctx context.Context, model string, makeJobs func(*wire.Served) error) error {
+	m, err := c.pool.Model(ctx, model)
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,7 @@ type Image struct {
 }
 
 // imageKeys are the keys of image, with the pointer to set.
-var imageKeys = []struct {
-	name  string
-	field func(*Image) any
-}{
+var imageKeys = []mapKey[Image]{
 	{"mean", func(i *Image) any { return &i.Mean }},
 	{"scale", func(i *Image) any { return &i.Scale }},
 	{"order", func(i *Image) any { return &i.Order }},
@@ -67,30 +64,7 @@ func ParseImage(text string) (i Image, err error) {
 }
 
 func decodeImage(i *Image, n ast.Node) error {
-	pairs, err := mappingOf(n)
-	if err != nil {
-		return fmt.Errorf("want a map such as {mean: [123.7, 116.3, 103.5], scale: [58.4], order: RGB}")
-	}
-	var names []string
-	for _, k := range imageKeys {
-		names = append(names, k.name)
-	}
-	*i = Image{}
-	for _, pair := range pairs {
-		key := pair.Key.GetToken().Value
-		at := slices.Index(names, key)
-		if at < 0 {
-			return fmt.Errorf("unknown key %q; the nearest is %q", key, nearestWord(key, names))
-		}
-		text, err := scalarOf(pair.Value)
-		if err == nil {
-			err = setValue(imageKeys[at].field(i), text)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return nil
+	return decodeMap(i, n, imageKeys, "{mean: [123.7, 116.3, 103.5], scale: [58.4], order: RGB}")
 }
 
 // check says what is out of range.

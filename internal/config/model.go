@@ -22,6 +22,9 @@ type Model struct {
 	Profile      string
 	Image        Image  // of a network that takes pictures
 	Decoder      string // of a network's outputs
+	Pipeline     string // that the model is; empty: it is one network or checkpoint
+	Networks     Networks
+	Alphabet     string // file of the symbols that a pipeline's network recognizes; empty: as the network's file says
 	WorkMemory   Bytes  // of a network; 0: as it needs
 }
 
@@ -30,6 +33,9 @@ const (
 	TaskGenerate = "generate" // of an LLM that is asked for its next tokens
 	TaskInfer    = "infer"    // of a network that is asked for tensors
 )
+
+// DecoderCTC adds to a network's outputs which symbol is the likeliest at each step, and how likely.
+const DecoderCTC = "ctc"
 
 // Keep says when a model's weights may leave a device. The zero value is KeepAlways for one model, and
 // KeepOnDemand for several.
@@ -62,5 +68,5 @@ func (m *Model) Check() error {
 	if err := m.Image.check(); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	return nil
+	return m.checkPipeline()
 }

@@ -112,6 +112,8 @@ func decodeField(field any, n ast.Node) error {
 		return decodeKeep(f, n)
 	case *Image:
 		return decodeImage(f, n)
+	case *Networks:
+		return decodeNetworks(f, n)
 	case *Overrides:
 		return decodeOverrides(f, n)
 	}
@@ -190,7 +192,7 @@ func showField(field any, text string) string {
 		if f.When == KeepIdle {
 			return "{" + KeepIdle + ": " + f.Idle.String() + "}"
 		}
-	case *float64, *Length, *Image, *Overrides:
+	case *float64, *Length, *Image, *Networks, *Overrides:
 		return text
 	}
 	return strconv.Quote(text)

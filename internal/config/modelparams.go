@@ -66,8 +66,20 @@ var ModelParams = []ModelParam{
 		field: func(m *Model) any { return &m.Image },
 	}, {
 		Name: "decoder", Value: "NAME",
-		Help:  "meaning of a network's outputs, for `prefillonly video detect`: yolox and others",
+		Help:  "meaning of a network's outputs: yolox and others, for `prefillonly video detect`; ctc: the outputs best and score are added, the likeliest symbol of each step and its value",
 		field: func(m *Model) any { return &m.Decoder },
+	}, {
+		Name: "pipeline", Value: "KIND", Choices: []string{PipelineOCR, PipelineSpeech},
+		Help:  "ocr: the path is a folder of networks that find and read lines of text, asked at /v1/ocr; speech: the path is a network or a folder with one that hears symbols in sound, asked at /v1/audio/transcriptions",
+		field: func(m *Model) any { return &m.Pipeline },
+	}, {
+		Name: "networks", Value: "MAP",
+		Help:  "files of a pipeline's networks, below its path: detect, direct (whether lines are upside down) and recognize; default: by det, cls and rec in their names, or the only one",
+		field: func(m *Model) any { return &m.Networks },
+	}, {
+		Name: "alphabet", Value: "FILE",
+		Help:  "file below a pipeline's path of the symbols that it recognizes, one a line; default: those that the network's file names",
+		field: func(m *Model) any { return &m.Alphabet },
 	}, {
 		Name: "work-memory", Value: "SIZE",
 		Help:  "memory for the passes of a network, which limits the size of its inputs; default: enough for inputs of its own shapes and their gradient, or, where batch or shapes are free, for at least four frames, and no less than 16MiB",

@@ -19,10 +19,7 @@ type Overrides struct {
 }
 
 // overrideKeys are the keys of hf-overrides, with the pointer to set.
-var overrideKeys = []struct {
-	name  string
-	field func(*Overrides) any
-}{
+var overrideKeys = []mapKey[Overrides]{
 	{"architectures", func(o *Overrides) any { return &o.Architectures }},
 	{"classifier_from_token", func(o *Overrides) any { return &o.ClassifierFromToken }},
 	{"method", func(o *Overrides) any { return &o.Method }},

@@ -14,8 +14,11 @@ import (
 
 // checkDecoder refuses a decoder that does not read what a model computes, as far as its file tells.
 func checkDecoder(m *config.Model) error {
-	if m.Decoder == "" {
+	switch m.Decoder {
+	case "":
 		return nil
+	case config.DecoderCTC:
+		return checkSteps(m)
 	}
 	decoder, err := vision.Find(m.Decoder)
 	switch {

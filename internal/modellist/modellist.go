@@ -3,6 +3,7 @@
 package modellist
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,16 +54,16 @@ func makeRuntimeDir(cfg *config.Config) (dir string, remove func(), err error) {
 	}, nil
 }
 
-// Resolve makes cfg.Models all models, with directories and names. What is wrong with one of several is in failed at
+// Resolve makes cfg.Models all models, with directories and names, and beside pipelines their other networks. What is wrong with one of several is in failed at
 // its position, and no error while another can be served. The demo model is unpacked below cfg.RuntimeDir.
 func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err error) {
-	list := cfg.Serving()
+	list, incomplete := expandPipelines(cfg.Serving())
 	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir, fetch); err != nil {
 		return nil, err
 	}
 	for i := range list {
-		if failed[i] == nil {
-			failed[i] = checkDecoder(&list[i])
+		if failed[i] = cmp.Or(incomplete[i], failed[i]); failed[i] == nil {
+			failed[i] = cmp.Or(checkDecoder(&list[i]), checkAlphabet(&list[i]))
 		}
 	}
 	if !slices.Contains(failed, nil) {
@@ -134,7 +135,7 @@ func Hosted(cfg *config.Config) (list []host.Model) {
 
 // frameHosting say how a network is hosted.
 func frameHosting(m *config.Model) host.Frames {
-	f := host.Frames{WorkBytes: int64(m.WorkMemory)}
+	f := host.Frames{WorkBytes: int64(m.WorkMemory), Best: m.Decoder == config.DecoderCTC}
 	if len(m.Image.Size) == 2 {
 		f.Height, f.Width = m.Image.Size[0], m.Image.Size[1]
 	}

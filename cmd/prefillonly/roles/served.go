@@ -2,6 +2,7 @@ package roles
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/text"
@@ -17,6 +18,9 @@ func servedModels(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
 		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
+		if m.Pipeline != "" {
+			next.Pipeline = servedPipeline(m)
+		}
 		if m.Task != config.TaskInfer {
 			is, err := modeldir.Purpose(m)
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
@@ -30,6 +34,21 @@ func servedModels(cfg *config.Config) (list []registry.Model) {
 		list = append(list, next)
 	}
 	return list
+}
+
+// endpoints are where pipelines are asked.
+var endpoints = map[string]string{config.PipelineOCR: "/v1/ocr", config.PipelineSpeech: "/v1/audio/transcriptions"}
+
+// servedPipeline is a pipeline as a frontend serves it.
+func servedPipeline(m *config.Model) *registry.Pipeline {
+	p := &registry.Pipeline{Kind: m.Pipeline, Endpoint: endpoints[m.Pipeline], Networks: map[string]string{}}
+	for i, part := range config.Pipelines[m.Pipeline] {
+		if *part.File(&m.Networks) != "" {
+			p.Networks[part.Key] = config.NetworkName(m.Names[0], i, part)
+		}
+	}
+	p.Alphabet = sync.OnceValues(func() ([]string, error) { return modellist.Alphabet(m) })
+	return p
 }
 
 // openText opens what the texts of the checkpoint in dir are read and written with. A file of a template is used in place of

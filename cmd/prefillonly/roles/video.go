@@ -41,7 +41,7 @@ model has a decoder. It listens on a socket in --runtime-dir, which frontends wi
 // hasVideo says that streams of video may be kept: a model says what its outputs mean.
 func hasVideo(cfg *config.Config) bool {
 	for i := range cfg.Models {
-		if cfg.Models[i].Decoder != "" {
+		if d := cfg.Models[i].Decoder; d != "" && d != config.DecoderCTC {
 			return true
 		}
 	}
@@ -122,7 +122,7 @@ func liveConfig(cfg *config.Config) live.Config {
 	}
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		if m.Decoder == "" {
+		if m.Decoder == "" || m.Decoder == config.DecoderCTC {
 			continue
 		}
 		image := detect.Usual(m.Decoder)

@@ -12,6 +12,7 @@ import (
 type modelProto struct {
 	producer, producerVersion string
 	opsets                    []opsetID
+	metadata                  map[string]string
 	graph                     *graphProto
 }
 
@@ -96,6 +97,11 @@ func (d *decoder) decodeModel(b []byte, m *modelProto) error {
 				return err
 			}
 			return f.decodeMessage(func(b []byte) error { return m.decodeOpset(b) })
+		case 14:
+			if err := countElement(d, opsetID{}); err != nil {
+				return err
+			}
+			return f.decodeMessage(m.decodeMetadata)
 		}
 		return nil
 	})
@@ -113,6 +119,24 @@ func (m *modelProto) decodeOpset(b []byte) error {
 		return nil
 	})
 	m.opsets = append(m.opsets, id)
+	return err
+}
+
+func (m *modelProto) decodeMetadata(b []byte) error {
+	var key, value string
+	err := eachField(b, func(f field) error {
+		switch f.number {
+		case 1:
+			return f.readText(&key)
+		case 2:
+			return f.readText(&value)
+		}
+		return nil
+	})
+	if m.metadata == nil {
+		m.metadata = map[string]string{}
+	}
+	m.metadata[key] = value
 	return err
 }
 

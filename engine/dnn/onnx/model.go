@@ -25,7 +25,8 @@ const (
 type Model struct {
 	Path     string
 	Producer string
-	Opset    int64 // of the file
+	Opset    int64             // of the file
+	Metadata map[string]string // what its maker notes beside the graph
 	Graph    *graph.Graph
 
 	files map[string]*mapped.File // by path within the directory; the model's own under its name
@@ -72,7 +73,7 @@ func (m *Model) parseModel(data []byte) error {
 	if p.graph == nil {
 		return errors.New("missing graph: not an ONNX file, or truncated")
 	}
-	m.Producer = p.producer
+	m.Producer, m.Metadata = p.producer, p.metadata
 	if p.producerVersion != "" {
 		m.Producer += " " + p.producerVersion
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -31,7 +32,16 @@ type Model struct {
 	Image      images.Options    // how the model's pictures become its input
 	// Models of equal TextKey share what one of them opens, also with those of an earlier Set; an empty one is the
 	// model's own until the next.
-	TextKey string
+	TextKey  string
+	Pipeline *Pipeline // that the model is; nil: it is one network or checkpoint
+}
+
+// Pipeline is a model of networks with work between them.
+type Pipeline struct {
+	Kind     string            // as the configuration calls it
+	Endpoint string            // that it is asked at
+	Networks map[string]string // the pool's names, by the keys of the configuration
+	Alphabet func() ([]string, error)
 }
 
 // pool is what runs the models.
@@ -137,9 +147,35 @@ func (g *Registry) Find(x *exchange.Exchange, name string) (*Model, *exchange.Re
 	return m, nil
 }
 
+// Pipeline is the model of some kind that a request names, or the only one of that kind.
+func (g *Registry) Pipeline(x *exchange.Exchange, kind, name string) (*Model, *exchange.Refusal) {
+	var names []string
+	for _, m := range g.All() {
+		if m.Pipeline != nil && m.Pipeline.Kind == kind {
+			names = append(names, m.Name)
+		}
+	}
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	m, refused := g.Find(x, name)
+	switch {
+	case refused != nil:
+		return nil, refused
+	case m.Pipeline != nil && m.Pipeline.Kind == kind:
+		return m, nil
+	case names == nil:
+		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` is none with `pipeline: %s`, of which the server has none", m.Name, kind))
+	}
+	return nil, exchange.Invalid(api.Invalid("model", "the model `%s` is none with `pipeline: %s`, as %s is", m.Name, kind, strings.Join(names, ", ")))
+}
+
 // Text opens what the texts of a model are read with, for as long as the exchange goes on.
 func (g *Registry) Text(ctx context.Context, x *exchange.Exchange, m *Model) (*text.Text, *exchange.Refusal) {
-	if m.Open == nil {
+	switch {
+	case m.Pipeline != nil:
+		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` is a pipeline of networks, which takes no text; ask it at %s", m.Name, m.Pipeline.Endpoint))
+	case m.Open == nil:
 		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` takes tensors, not text", m.Name))
 	}
 	text, release, err := g.texts.Get(ctx, m.TextKey, m.Open)
