@@ -17,6 +17,7 @@ type rescan struct {
 	ratios profile
 	list   []*entry // in the order of asking
 	credit time.Duration
+	grants int
 }
 
 type entry struct {
@@ -25,6 +26,7 @@ type entry struct {
 	due         time.Time
 	takes, most time.Duration
 	running     bool
+	grant       int // among all
 }
 
 func (r *rescan) count(of func(*entry) bool) (n int) {
@@ -99,7 +101,8 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 		} else if r.count(func(e *entry) bool { return !e.running && e.Due.IsZero() }) > 0 {
 			r.credit += s.takes / (share - 1)
 		}
-		s.running, s.began = true, now
+		r.grants++
+		s.running, s.began, s.grant = true, now, r.grants
 		actions = append(actions, Action{ID: s.ID, Verdict: Granted})
 	}
 }
@@ -146,7 +149,7 @@ func (r *rescan) expire(now time.Time) (actions []Action) {
 		if a.Apart != b.Apart {
 			return map[bool]int{true: -1, false: 1}[a.Apart]
 		}
-		return b.began.Compare(a.began)
+		return b.grant - a.grant
 	})
 	for _, e := range running {
 		if e.Client != "" && now.Sub(e.began) > max(time.Second, 10*e.most) {
