@@ -194,7 +194,7 @@ var arrows = map[string][]string{
 
 	// plumbing
 	"internal/archtest":            {},
-	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/reach", "internal/regular", "scheduler"},
+	"internal/config":              {"engine/apikey", "engine/toolcalls", "internal/reach", "internal/regular", "scheduler", "scheduler/stages"},
 	"internal/httpserve":           {},
 	"internal/budget":              {},
 	"internal/dirlock":             {},

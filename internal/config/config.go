@@ -7,6 +7,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/scheduler"
+	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
 // Config is the value of every parameter; the table in params.go says what each means.
@@ -47,6 +48,7 @@ type Config struct {
 
 	Scheduler scheduler.Config
 	KVEvents  KVEvents
+	CPU       stages.Parameters // Slots and Outside 0: as the host's processors have it
 
 	Device       string
 	Ranks        int
@@ -106,6 +108,7 @@ func Default() Config {
 		AllowedHeaders: []string{"*"},
 
 		Scheduler:  scheduler.DefaultConfig(),
+		CPU:        stages.Parameters{Policy: stages.OnTime, Express: true},
 		Device:     "cpu",
 		Ranks:      1,
 		GPUMemory:  0.92,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/scheduler"
+	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
 // Role is a set of the processes that read a parameter.
@@ -304,6 +305,26 @@ var Params = []Param{
 		Name: "max-paused-passes", Group: GroupScheduling, Roles: Scheduler, Value: "N",
 		Help:  "most paused passes an executor may hold, under srpt",
 		field: func(c *Config) any { return &c.Scheduler.MaxPaused },
+	}, {
+		Name: "cpu-slots", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "CPU stages (JSON, tokens, pictures, frames, grammars) that all processes of the host run at a time; 0 is one less than there are processors, and two at least",
+		field: func(c *Config) any { return &c.CPU.Slots },
+	}, {
+		Name: "cpu-slots-external", Group: GroupScheduling, Roles: Scheduler, Value: "N",
+		Help:  "most of these slots that other programs hold by /v1/stages/slot; 0 is half of them",
+		field: func(c *Config) any { return &c.CPU.Outside },
+	}, {
+		Name: "cpu-policy", Group: GroupScheduling, Roles: Scheduler, Value: "POLICY", Choices: stages.PolicyNames(),
+		Help:  "order of CPU stages that wait: on-time (as many as can be within their deadlines, what is due first first), edf (what is due first), slo (edf without what is past its deadline by --lost-cause-threshold) or fifo",
+		field: func(c *Config) any { return (*string)(&c.CPU.Policy) },
+	}, {
+		Name: "lost-cause-threshold", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
+		Help:  "how long past its deadline a CPU stage still runs, under --cpu-policy slo",
+		field: func(c *Config) any { return &c.CPU.LostCause },
+	}, {
+		Name: "cpu-express", Group: GroupScheduling, Roles: Scheduler,
+		Help:  "let a CPU stage of under 20 ms hold one slot more than there are",
+		field: func(c *Config) any { return &c.CPU.Express },
 	}, {
 		Name: "peer-timeout", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
 		Help:  "silence after which a process counts as dead",

@@ -16,7 +16,7 @@ func serveHost(t testing.TB, path string, slots int) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
-		if err := Serve(ctx, path, DefaultParameters(slots)); err != nil {
+		if err := Serve(ctx, path, parametersOf(slots)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -31,7 +31,7 @@ type link struct {
 // reached, or does not answer, stages go in this process's own order, one at a time: others do so as well.
 func (p *Pool) Follow(ctx context.Context, path string) {
 	p.mu.Lock()
-	p.own = stages.New(DefaultParameters(1))
+	p.own = stages.New(parametersOf(1))
 	p.mu.Unlock()
 	for ctx.Err() == nil {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {

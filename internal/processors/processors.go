@@ -5,6 +5,7 @@
 package processors
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -79,19 +80,23 @@ type order interface {
 }
 
 // Shared is the Pool of this process.
-var Shared = sync.OnceValue(func() *Pool { return New(DefaultSlots()) })
+var Shared = sync.OnceValue(func() *Pool { return New(0) })
 
-// DefaultSlots are those of a host: one less than there are processors, as the devices' threads run there as well, and two at least.
-func DefaultSlots() int { return max(2, runtime.GOMAXPROCS(0)-1) }
-
-// New makes a Pool.
+// New makes a Pool of so many slots; 0: as many as WithDefaults has.
 func New(slots int) *Pool {
-	return &Pool{own: stages.New(DefaultParameters(slots)), open: map[uint64]*waiter{}}
+	return &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}}
 }
 
-// DefaultParameters are those of an order of so many slots.
-func DefaultParameters(slots int) stages.Parameters {
-	return stages.Parameters{Slots: slots, Policy: stages.OnTime, Express: true, Outside: max(1, slots/2)}
+func parametersOf(slots int) stages.Parameters {
+	return WithDefaults(stages.Parameters{Slots: slots, Policy: stages.OnTime, Express: true})
+}
+
+// WithDefaults has the host's slots where none are given: one less than there are processors, as the devices' threads run
+// there as well, and two at least. Programs beside the server have half of the slots.
+func WithDefaults(p stages.Parameters) stages.Parameters {
+	p.Slots = cmp.Or(p.Slots, max(2, runtime.GOMAXPROCS(0)-1))
+	p.Outside = min(p.Slots, cmp.Or(p.Outside, max(1, p.Slots/2)))
+	return p
 }
 
 // Slots is how many stages run at a time, one more where it is short.

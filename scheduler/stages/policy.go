@@ -25,6 +25,14 @@ const (
 // Policies lists all.
 func Policies() []Policy { return []Policy{OnTime, EDF, SLO, FIFO} }
 
+// PolicyNames are the same as texts.
+func PolicyNames() (names []string) {
+	for _, p := range Policies() {
+		names = append(names, string(p))
+	}
+	return names
+}
+
 // Parameters are how a Core gives out slots.
 type Parameters struct {
 	Slots     int
@@ -40,11 +48,7 @@ func (p Parameters) Validate() error {
 	case p.Slots < 1:
 		return fmt.Errorf("invalid number of slots %d: want 1 or more", p.Slots)
 	case !slices.Contains(Policies(), p.Policy):
-		var names []string
-		for _, q := range Policies() {
-			names = append(names, string(q))
-		}
-		return fmt.Errorf("invalid policy %q: want one of %s", p.Policy, strings.Join(names, ", "))
+		return fmt.Errorf("invalid policy %q: want one of %s", p.Policy, strings.Join(PolicyNames(), ", "))
 	case p.Outside < 0 || p.Outside > p.Slots:
 		return fmt.Errorf("invalid number of slots for other programs %d: want 0 to %d", p.Outside, p.Slots)
 	case p.LostCause < 0:

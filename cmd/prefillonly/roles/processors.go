@@ -25,7 +25,7 @@ func serveProcessors(cfg *config.Config, log *zap.Logger) (stop func()) {
 		return func() {}
 	}
 	return runBeside(func(ctx context.Context) {
-		if err := processors.Serve(ctx, path, processors.DefaultParameters(processors.DefaultSlots())); err != nil {
+		if err := processors.Serve(ctx, path, processors.WithDefaults(cfg.CPU)); err != nil {
 			log.Warn("every process orders its own work on processors", zap.Error(err))
 		}
 	})
