@@ -76,6 +76,7 @@ type Frontend struct {
 	shared  *exchange.Shared
 	prompts *promptEndpoints
 	tensors *tensorEndpoints
+	slots   *slotEndpoint
 	relays  []relay
 	server  *httpserve.Server
 	started time.Time
@@ -98,8 +99,9 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	texts := completion.Config{MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, Metrics: cfg.Metrics, ToolParser: cfg.ToolParser}
 	f.prompts = newPromptEndpoints(texts, cfg.Version, f.models, pool, f.metrics)
 	f.tensors = newTensorEndpoints(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
+	onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
+	f.slots = newSlotEndpoint(onDrain)
 	if cfg.Video != "" {
-		onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
 		f.relays = append(f.relays, newVideoRelay(cfg.Video, onDrain, log))
 	}
 	if cfg.Batches != "" {

@@ -19,6 +19,7 @@ type conn struct {
 	from  netip.Prefix
 
 	sentAll atomic.Bool            // the client closed its sending side
+	leaving atomic.Bool            // the end of the sending side is that of the client
 	greeted int                    // bytes of HTTP/2's preface that came; -1 if something else did; owned by Read
 	frames  atomic.Pointer[frames] // nil: not of HTTP/2
 

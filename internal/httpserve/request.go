@@ -28,6 +28,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			defer s.conns.closeStream(a)
 		}
 		conn.expectAnswer()
+		conn.leaving.Store(false)
 	}
 	ctx, end := s.watchClient(r, conn)
 	r = r.WithContext(ctx)
@@ -59,7 +60,7 @@ func (s *Server) watchClient(r *http.Request, c *conn) (ctx context.Context, end
 		switch {
 		case errors.Is(context.Cause(ended), ErrDraining):
 			cancel(ErrDraining)
-		case c == nil || r.ProtoMajor == 2 || !c.halfClosed(): // HTTP/2 needs both sides
+		case c == nil || r.ProtoMajor == 2 || c.leaving.Load() || !c.halfClosed(): // HTTP/2 needs both sides
 			cancel(ErrClientGone)
 		default:
 			if cause := s.waitHalfClosed(c, r.ProtoAtLeast(1, 1), ctx.Done()); cause != nil {
@@ -70,6 +71,13 @@ func (s *Server) watchClient(r *http.Request, c *conn) (ctx context.Context, end
 	return ctx, func() {
 		stop()
 		cancel(nil)
+	}
+}
+
+// EndWithSendingSide has a client of r be gone when it closes its sending side: of an answer that holds something until then.
+func EndWithSendingSide(r *http.Request) {
+	if c, _ := r.Context().Value(connKey{}).(*conn); c != nil {
+		c.leaving.Store(true)
 	}
 }
 
@@ -94,7 +102,7 @@ func (s *Server) waitHalfClosed(c *conn, interim bool, done <-chan struct{}) err
 			c.sendInterim()
 			interim = false
 		}
-		if c.isReset() {
+		if c.isReset() || c.leaving.Load() {
 			return ErrClientGone
 		}
 	}

@@ -15,11 +15,11 @@ const (
 // expireLeases gives other stages the slots of clients that have had them for too long. What such a stage does next is ignored.
 func (c *Core) expireLeases(now time.Time) {
 	if s := c.apart; s != nil && s.hasExpired(now) {
-		c.expire(s)
+		c.expire(now, s)
 	}
 	for i := len(c.runs) - 1; i >= 0; i-- {
 		if c.runs[i].hasExpired(now) {
-			c.expire(c.runs[i])
+			c.expire(now, c.runs[i])
 		}
 	}
 }
@@ -28,7 +28,9 @@ func (s *stage) hasExpired(now time.Time) bool {
 	return s.Client != "" && now.Sub(s.began) > max(leaseLeast, leaseTimes*s.most)
 }
 
-func (c *Core) expire(s *stage) {
+// expire ends a lease. The stage took so long at least, or the next of its kind would have no longer one.
+func (c *Core) expire(now time.Time, s *stage) {
+	s.ratio.note(s.Takes, now.Sub(s.began))
 	c.withdraw(s)
 	c.actions = append(c.actions, Action{ID: s.ID, Verdict: Expired})
 }

@@ -153,6 +153,7 @@ func (r *rescan) expire(now time.Time) (actions []Action) {
 	})
 	for _, e := range running {
 		if e.Client != "" && now.Sub(e.began) > max(time.Second, 10*e.most) {
+			r.ratio(e).note(e.Takes, now.Sub(e.began))
 			r.remove(e)
 			actions = append(actions, Action{ID: e.ID, Verdict: Expired})
 		}
