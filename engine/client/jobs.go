@@ -21,9 +21,10 @@ type Job struct {
 	// set once
 	arrived time.Time
 	results *Results
-	index   int      // among the jobs of results
-	holder  string   // whose share of Config.MaxJobs it takes; set in Submit, before it is open
-	tensors *tensors // nil of one that brings none
+	index   int           // among the jobs of results
+	holder  string        // whose share of Config.MaxJobs it takes; set in Submit, before it is open
+	tensors *tensors      // nil of one that brings none
+	cost    time.Duration // of a device; 0 of one that brings no tensors
 
 	// guarded by Client.mu
 	id    engine.JobID // the present one
@@ -144,6 +145,7 @@ func (c *Client) begin(jobs ...*Job) (connected bool) {
 		}
 		c.open[j.id] = j
 		c.openOf[j.submit.Model]++
+		c.addAhead(j.submit.Model, j.cost)
 	}
 	return c.connected
 }
@@ -154,6 +156,7 @@ func (c *Client) forgetJob(j *Job) {
 	if c.openOf[j.submit.Model]--; c.openOf[j.submit.Model] == 0 {
 		delete(c.openOf, j.submit.Model)
 	}
+	c.addAhead(j.submit.Model, -j.cost)
 	c.jobs.Release(j.holder, 1)
 	c.letGo(j)
 }

@@ -54,10 +54,14 @@ func (c *Client) NewTensors(job engine.Job, data [][]byte, arrived time.Time, re
 		return nil, err
 	}
 	j, err := c.NewJob(job, arrived, results, index)
-	if err == nil {
-		j.tensors = held
+	if err != nil {
+		return nil, err
 	}
-	return j, err
+	j.tensors = held
+	if m := c.State().Models[job.Model]; m != nil {
+		j.cost = m.TensorTime(mine.Frames)
+	}
+	return j, nil
 }
 
 // withRefs copies work with refs of its own.

@@ -39,7 +39,7 @@ func (e *tensorEndpoints) runInference(x *exchange.Exchange, r *http.Request, m 
 	}
 	begun := time.Now()
 	writeTensors(x, c.Answer())
-	c.Record.Frames.Written = time.Since(begun)
+	c.NoteWritten(time.Since(begun))
 	return nil
 }
 

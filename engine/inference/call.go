@@ -104,7 +104,7 @@ func (c *Call) readInput(ctx context.Context, t *oip.Tensor, spec *wire.TensorSp
 	if err != nil || p == nil {
 		return ref, t.Data, err
 	}
-	made, err := c.makePictures(ctx, p, left)
+	made, err := c.makePictures(ctx, p, limits, left)
 	ref.Type, ref.Shape = spec.Type, p.shape
 	return ref, made, err
 }

@@ -4,6 +4,8 @@ package inference
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -22,6 +24,13 @@ type Config struct {
 	Processors *processors.Pool // which make them; default: this process's
 }
 
+// answeringWeight is how many answers count for what the next one will take, and answeringMost what one counts at most: a client
+// that takes its answer in slowly must not make others late.
+const (
+	answeringWeight = 8
+	answeringMost   = 50 * time.Millisecond
+)
+
 // inputsBudget is how many requests of the greatest size may have their inputs made at a time.
 const inputsBudget = 8
 
@@ -31,6 +40,8 @@ type Service struct {
 	cfg Config
 
 	memory *budget.Budget // Config.Memory
+
+	answering sync.Map // by model: *atomic.Int64, nanoseconds that the making of answers took of late
 }
 
 // New makes a Service.
@@ -72,6 +83,7 @@ func (c *Call) holdMemory(bytes int64) error {
 // of request.Call. The body must stay as it is until Submit has returned.
 func (s *Service) Prepare(ctx context.Context, from *request.Call, image images.Options, body []byte, header int) (*Call, error) {
 	from.Record.Frames = &request.Frames{}
+	from.Answering = time.Duration(s.answeringTime(from.Model).Load())
 	c := &Call{Call: from, s: s, image: image, begun: time.Now(), data: body}
 	if header == 0 {
 		return c, nil
@@ -85,18 +97,33 @@ func (s *Service) Prepare(ctx context.Context, from *request.Call, image images.
 	return c, nil
 }
 
+func (s *Service) answeringTime(model string) *atomic.Int64 {
+	v, known := s.answering.Load(model)
+	if !known {
+		v, _ = s.answering.LoadOrStore(model, new(atomic.Int64))
+	}
+	return v.(*atomic.Int64)
+}
+
+// NoteWritten tells how long the making and sending of the answer took: the deadlines of the next ones are sooner by about that
+// for devices.
+func (c *Call) NoteWritten(took time.Duration) {
+	c.Record.Frames.Written = took
+	of := c.s.answeringTime(c.Model)
+	of.Store(of.Load() + (int64(min(took, answeringMost))-of.Load())/answeringWeight)
+}
+
 // decodeBody reads a body that begins with JSON.
 func (c *Call) decodeBody(ctx context.Context, body []byte, header int) error {
 	text := len(body)
 	if header > 0 {
 		text = min(header, text)
 	}
-	_, err := c.s.cfg.Processors.Do(ctx, processors.Stage{Kind: "tensors", Takes: time.Duration(text) * jsonPace}, func() (err error) {
+	return c.RunStage(ctx, c.s.cfg.Processors, processors.Stage{Kind: "tensors", Takes: time.Duration(text) * jsonPace}, func() (err error) {
 		c.Record.Memory += int64(2 * text) // about what numbers become
 		if c.body, err = oip.Decode(body, header, c.s.cfg.MaxInputs); err != nil {
 			return newRequestError("%v", err)
 		}
 		return nil
 	})
-	return err
 }

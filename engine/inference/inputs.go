@@ -162,13 +162,17 @@ func (p *pictures) writeInput(ctx context.Context) ([]byte, error) {
 }
 
 // makePictures makes the input of pictures when its turn has come, within the bounds on bytes.
-func (c *Call) makePictures(ctx context.Context, p *pictures, left int) ([]byte, error) {
+func (c *Call) makePictures(ctx context.Context, p *pictures, limits *wire.TensorLimits, left int) ([]byte, error) {
 	size := p.inputBytes()
 	if size > left {
 		return nil, newRequestError("input %s: %d pictures become %s bytes; the tensors of a request may have %d, and %d of these are left", p.name, p.n, figureText(size), c.s.cfg.MaxInputs, left)
 	}
+	device, err := c.PlanTensors(c.Model, limits.Units(float64(p.n), float64(size/p.to.Type.Size()), false))
+	if err != nil {
+		return nil, err
+	}
 	var out []byte
-	_, err := c.s.cfg.Processors.Do(ctx, processors.Stage{Kind: "pictures", Takes: time.Duration(p.pixels) * pixelPace}, func() error {
+	err = c.RunStage(ctx, c.s.cfg.Processors, processors.Stage{Kind: "pictures", Takes: time.Duration(p.pixels) * pixelPace, Rest: device}, func() error {
 		if err := c.holdMemory(int64(size) + p.memory); err != nil {
 			return err
 		}

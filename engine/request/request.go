@@ -33,7 +33,8 @@ type Origin struct {
 // *engine.Error, which may be in a *FieldError, and why a context has ended.
 type Call struct {
 	Origin
-	Record Record
+	Record    Record
+	Answering time.Duration // about what processors take between the last result and the answer: devices have the deadline less that
 
 	pool      *client.Client
 	results   *client.Results
@@ -42,6 +43,8 @@ type Call struct {
 	open      int // of those that are submitted, without their last result
 	taken     []client.Delivery
 	held      []share
+	plans     []*client.Plan // of jobs that are not submitted yet
+	worked    bool           // a processor has done something for it
 }
 
 // share is what a request holds of a budget.
@@ -130,7 +133,7 @@ func (c *Call) Rework(i int, work *engine.Tokens) { c.jobs[i] = c.pool.Like(c.jo
 func (c *Call) AddTensors(job engine.Job, data [][]byte) error {
 	job.Model, job.User = cmp.Or(job.Model, c.Model), c.User
 	if c.Deadline > 0 {
-		if job.Deadline = time.Until(c.Arrived.Add(c.Deadline)); job.Deadline <= 0 {
+		if job.Deadline = time.Until(c.Arrived.Add(c.Deadline - c.Answering)); job.Deadline <= 0 {
 			return c.lateError()
 		}
 	}
@@ -188,6 +191,7 @@ func (c *Call) Together() { client.Together(c.jobs[c.submitted:]) }
 // Submit gives the pool the jobs that were made since the last time: all of them or, with an error, none.
 func (c *Call) Submit() error {
 	fresh := c.jobs[c.submitted:]
+	defer c.endPlans()
 	if err := c.pool.Submit(c.Holder, fresh); err != nil {
 		return err
 	}
@@ -262,5 +266,6 @@ func (c *Call) Close() {
 		c.pool.Cancel(c.jobs[:c.submitted]...)
 	}
 	c.open = 0
+	c.endPlans()
 	c.ReleaseAll()
 }

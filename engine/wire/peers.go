@@ -153,6 +153,11 @@ type Served struct {
 	Tensors   *TensorLimits
 }
 
+// TensorTime is about what a device takes for a job of so many units, of a model that takes tensors.
+func (m *Served) TensorTime(units float64) time.Duration {
+	return m.Cost.Base + time.Duration(units*float64(m.Cost.Unit))
+}
+
 // ModelState is how a model is in the pool.
 type ModelState uint8
 

@@ -114,7 +114,7 @@ var arrows = map[string][]string{
 	"engine/client/clienttest": {"engine", "engine/wire"},
 	"engine/detokenize":        {"engine"},
 	"engine/text":              {"engine", "engine/api", "engine/detokenize", "engine/grammar"},
-	"engine/request":           {"engine", "engine/api", "engine/apikey", "engine/client", "engine/wire", "internal/budget"},
+	"engine/request":           {"engine", "engine/api", "engine/apikey", "engine/client", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/completion":        {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/request", "engine/text", "engine/toolcalls", "engine/wire", "internal/budget"},
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/pooling", "engine/request", "engine/text", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/metrics":           {"engine/client", "engine/oip", "engine/request", "engine/wire", "internal/httpserve", "internal/processors", "internal/tracing"},

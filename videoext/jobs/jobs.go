@@ -111,7 +111,7 @@ func (m *Maker) Cost(ctx context.Context, n *Network, width, height int) (cost t
 
 func frameCost(served *wire.Served, in *images.Target, width, height int) time.Duration {
 	units := served.Tensors.Units(1, float64(in.Bytes(height, width)/in.Type.Size()), false)
-	return served.Cost.Base + time.Duration(units*float64(served.Cost.Unit))
+	return served.TensorTime(units)
 }
 
 func (m *Maker) modelInput(ctx context.Context, n *Network) (*wire.Served, *images.Target, error) {
