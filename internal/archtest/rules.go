@@ -171,7 +171,7 @@ var arrows = map[string][]string{
 	"videoext/media/ffmpeg/rtsptest": {
 		"videoext/media",
 	},
-	"videoext/source": {"internal/osthread", "videoext/media", "videoext/media/ffmpeg"},
+	"videoext/source": {"internal/osthread", "internal/processors", "videoext/media", "videoext/media/ffmpeg"},
 	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/reach", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring

@@ -32,7 +32,7 @@ func (m *Maker) Gradient(ctx context.Context, n *Network, seen *Seen, t Terms, u
 	if err != nil {
 		return nil, spent, err
 	}
-	data, shape, took, err := m.writeInput(ctx, to, f, time.Time{})
+	data, shape, took, err := m.writeInput(ctx, to, f, time.Time{}, 0)
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, spent, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type class struct {
 
 // New makes a Maker. The caller closes it when no frames are looked at any more.
 func New(pool *client.Client) *Maker {
-	n := processors.Shared().Slots() + 1 // a short stage more
+	n := runtime.GOMAXPROCS(0) + 1 // a short stage more
 	m := &Maker{pool: pool, scalers: make(chan *ffmpeg.Scaler, n)}
 	for range n {
 		m.scalers <- new(ffmpeg.Scaler)
@@ -69,11 +70,17 @@ func (m *Maker) Turn(ctx context.Context, takes time.Duration, do func(s *ffmpeg
 	return m.runStage(ctx, processors.Stage{Kind: "frames", Takes: takes}, do)
 }
 
-func (m *Maker) runStage(ctx context.Context, stage processors.Stage, do func(s *ffmpeg.Scaler) error) (took Took, err error) {
-	took.Waited, err = processors.Shared().Do(ctx, stage, func() error {
+func (m *Maker) runStage(ctx context.Context, stage processors.Stage, do func(s *ffmpeg.Scaler) error) (Took, error) {
+	return runMeasured(ctx, stage, func() error {
 		s := <-m.scalers
 		defer func() { m.scalers <- s }()
-		took.Processor, err = osthread.Measure(func() error { return do(s) })
+		return do(s)
+	})
+}
+
+func runMeasured(ctx context.Context, stage processors.Stage, do func() error) (took Took, err error) {
+	took.Waited, err = processors.Shared().Do(ctx, stage, func() error {
+		took.Processor, err = osthread.Measure(do)
 		return err
 	})
 	return took, err
@@ -199,20 +206,31 @@ func (m *Maker) Infer(ctx context.Context, n *Network, frames []*media.Frame, t 
 		for k := range taken {
 			d := &taken[k]
 			delete(open, d.Index)
-			took, err := osthread.Measure(func() (err error) {
+			took, err := runMeasured(ctx, processors.Stage{Kind: "outputs", Takes: readingTime(d)}, func() (err error) {
 				seen := &Seen{frame: frames[d.Index], shape: shapes[d.Index]}
 				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index > last && t.Last != nil {
 					*t.Last, last = *seen, d.Index
 				}
 				return err
 			})
-			spent.Add(metrics.Spent{Read: took, Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
+			spent.Add(metrics.Spent{Read: took.Processor, Turn: took.Waited, Queue: d.Result.Timing.Queued, Device: d.Result.Timing.Running})
 			if err != nil {
 				why[d.Index] = failureReason(ctx, err)
 			}
 		}
 	}
 	return findings, why, spent
+}
+
+// readPace is about what a byte of a network's outputs takes to be read.
+const readPace = 2 * time.Nanosecond
+
+// readingTime is about how long it takes to make findings of a result.
+func readingTime(d *client.Delivery) (takes time.Duration) {
+	for _, o := range d.Outputs {
+		takes += readPace * time.Duration(len(o))
+	}
+	return takes
 }
 
 // failureReason is why a frame was not looked at, for those who watch the stream.
@@ -232,9 +250,9 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, t T
 	}
 	var due time.Time
 	if t.Deadline > 0 {
-		due = t.Arrived.Add(t.Deadline - frameCost(served, to, f.Width, f.Height))
+		due = t.Arrived.Add(t.Deadline)
 	}
-	data, shape, took, err := m.writeInput(ctx, to, f, due)
+	data, shape, took, err := m.writeInput(ctx, to, f, due, frameCost(served, to, f.Width, f.Height))
 	spent.Add(metrics.Spent{Scale: took.Processor, Turn: took.Waited})
 	if err != nil {
 		return nil, nil, err
@@ -258,8 +276,8 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, t T
 // pixelPace is about how long the making of an input takes for each of its pixels and of the frame's.
 const pixelPace = 10 * time.Nanosecond
 
-// writeInput makes the input of a frame, by some time.
-func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Frame, due time.Time) (data []byte, shape []int, took Took, err error) {
+// writeInput makes the input of a frame, of which there is the rest to be done by some time.
+func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Frame, due time.Time, rest time.Duration) (data []byte, shape []int, took Took, err error) {
 	shape = to.Shape(1, f.Height, f.Width)
 	size := to.Bytes(f.Height, f.Width)
 	if size > maxInput {
@@ -267,7 +285,7 @@ func (m *Maker) writeInput(ctx context.Context, to *images.Target, f *media.Fram
 	}
 	height, width := spatialSize(to, shape)
 	height, width = to.Inner(height, width, f.Height, f.Width)
-	took, err = m.runStage(ctx, processors.Stage{Kind: "input", Takes: pixelPace * time.Duration(f.Width*f.Height+height*width), Due: due}, func(s *ffmpeg.Scaler) error {
+	took, err = m.runStage(ctx, processors.Stage{Kind: "input", Takes: pixelPace * time.Duration(f.Width*f.Height+height*width), Due: due, Rest: rest}, func(s *ffmpeg.Scaler) error {
 		pixels := make([]byte, 3*height*width)
 		if err := s.BGR(f, width, height, pixels); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/internal/osthread"
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
@@ -89,11 +90,13 @@ func (p *player) nextLoopStart() time.Duration {
 
 // playOnce brings the frames of the file behind the last one.
 func (p *player) playOnce(ctx context.Context) error {
-	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened})
+	stage := new(decoding)
+	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened, Stage: stage.run})
 	if err != nil {
 		return err
 	}
 	defer clip.Close()
+	stage.sizeFrom(clip)
 	step := stepOf(clip)
 	next := newFrameReader(clip, p.to)
 	for read := 0; ; read++ {
@@ -162,11 +165,13 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 
 // followOnce reads until the camera stops, and says for how long it played after it was admitted.
 func (s *Source) followOnce(ctx context.Context, clock *media.Clock, to Stream) (played time.Duration, err error) {
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Clock: clock, Keyless: to.Keyless, Admit: to.Opened})
+	stage := new(decoding)
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Clock: clock, Keyless: to.Keyless, Admit: to.Opened, Stage: stage.run})
 	if err != nil {
 		return 0, err
 	}
 	defer clip.Close()
+	stage.sizeFrom(clip)
 	next := newFrameReader(clip, to)
 	frames, rate, err := measureRate(ctx, next)
 	if err == nil {
@@ -213,6 +218,22 @@ func measureRate(ctx context.Context, next func(context.Context) (*media.Frame, 
 		return frames, MaxRate, nil
 	}
 	return frames, min(float64(len(frames)-1)/span.Seconds(), MaxRate), nil
+}
+
+// decodePace is about what a pixel of a frame takes to be decoded.
+const decodePace = 3 * time.Nanosecond
+
+// decoding are the CPU stages of a source's frames.
+type decoding struct{ takes time.Duration }
+
+func (d *decoding) sizeFrom(clip *ffmpeg.Clip) {
+	info := clip.Info()
+	d.takes = decodePace * time.Duration(info.Width*info.Height)
+}
+
+func (d *decoding) run(ctx context.Context, decode func() error) error {
+	_, err := processors.Shared().Do(ctx, processors.Stage{Kind: "decode", Takes: d.takes}, decode)
+	return err
 }
 
 // newFrameReader are the frames of a clip, while what they take is told.

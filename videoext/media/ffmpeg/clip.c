@@ -19,8 +19,10 @@ struct pf_clip {
     int64_t start;          /* the first frame's time stamp */
     int64_t stamp, elapsed; /* the last frame's, and since the first one, in the stream's units */
     int64_t timeout, deadline;
+    int64_t patience; /* of the timeout, what reading has left for the frame */
     int64_t bytes; /* of packets that were read */
     int ended, keyed; /* keyed: a key frame has come, or it is a file */
+    int began, full;  /* began: a frame is looked for; full: the decoder's packet was read, or the end, and not decoded yet */
     atomic_int stop;
     char redirected[1200];
 };
@@ -241,28 +243,50 @@ int pf_clip_open(pf_clip *c, int threads, int64_t max_pixels, pf_clip_info *info
     return 0;
 }
 
-/* Gives the decoder one more packet of the stream, or the end. A packet that cannot be decoded is left out. */
-static int feed(pf_clip *c)
+/* The end of reading, which counts for the frame. */
+static int end_read(pf_clip *c, int rc)
+{
+    if (c->timeout)
+        c->patience = c->deadline - now();
+    c->deadline = 0;
+    return rc;
+}
+
+int pf_clip_read(pf_clip *c)
 {
     AVPacket *p = c->decoder.packet;
+    pf_library_forget();
+    c->deadline = c->timeout ? now() + c->patience : 0;
     int rc = av.av_read_frame(c->format, p);
     if (rc == AVERROR_EOF) {
-        c->ended = 1;
-        return pf_decoder_send(&c->decoder, NULL);
+        c->ended = c->full = 1;
+        return end_read(c, 0);
     }
     if (rc == AVERROR(EAGAIN))
-        return 0;
+        return end_read(c, 0);
     if (rc < 0)
-        return failed(c, rc);
-    if (p->stream_index == c->stream->index) {
-        if (!c->keyed) /* key frames may be far apart */
-            wait_for(c, 1);
-        c->bytes += p->size;
-        c->keyed |= p->flags & AV_PKT_FLAG_KEY;
-        if (pf_decoder_send(&c->decoder, p) < 0)
-            c->decoder.damaged++;
+        return end_read(c, failed(c, rc));
+    if (p->stream_index != c->stream->index) {
+        av.av_packet_unref(p);
+        return end_read(c, interrupted(c) ? failed(c, AVERROR_EXIT) : 0);
     }
-    av.av_packet_unref(p);
+    if (!c->keyed) /* key frames may be far apart */
+        wait_for(c, 1);
+    c->bytes += p->size;
+    c->keyed |= p->flags & AV_PKT_FLAG_KEY;
+    c->full = 1;
+    return end_read(c, interrupted(c) ? failed(c, AVERROR_EXIT) : 0);
+}
+
+/* Gives the decoder the packet that was read, or the end. A packet that cannot be decoded is left out. */
+static int feed(pf_clip *c)
+{
+    c->full = 0;
+    if (c->ended)
+        return pf_decoder_send(&c->decoder, NULL);
+    if (pf_decoder_send(&c->decoder, c->decoder.packet) < 0)
+        c->decoder.damaged++;
+    av.av_packet_unref(c->decoder.packet);
     return c->decoder.greedy ? AVERROR(ENOMEM) : 0;
 }
 
@@ -282,24 +306,33 @@ static int64_t elapsed_at(pf_clip *c, int64_t stamp)
 
 int pf_clip_next(pf_clip *c, pf_frame *frame)
 {
-    begin(c);
+    int rc, fed = c->full;
+    pf_library_forget();
+    if (!c->began) {
+        c->began = 1;
+        c->patience = c->timeout;
+    }
+    if (fed && (rc = feed(c)) < 0)
+        return rc;
     for (;;) {
-        int rc = pf_decoder_receive(&c->decoder);
-        if (rc > 0)
+        if ((rc = pf_decoder_receive(&c->decoder)) > 0)
             break;
         if (c->decoder.greedy)
             return AVERROR(ENOMEM);
-        if (rc < 0)
-            c->decoder.damaged++;
-        else if (c->ended)
-            return 0;
-        else if ((rc = feed(c)) < 0)
-            return rc;
         if (interrupted(c))
             return failed(c, AVERROR_EXIT);
-        if (!c->keyed && c->bytes > 0)
-            return PF_CLIP_KEYLESS;
+        if (rc < 0) {
+            c->decoder.damaged++;
+            continue;
+        }
+        if (c->ended)
+            return 0;
+        if (!fed || c->keyed || c->bytes == 0)
+            return PF_CLIP_EMPTY;
+        c->began = 0;
+        return PF_CLIP_KEYLESS;
     }
+    c->began = 0;
     c->keyed = 1;
     const AVFrame *f = c->decoder.frame;
     if (c->start == AV_NOPTS_VALUE)
@@ -325,7 +358,9 @@ int pf_clip_seek(pf_clip *c, int64_t time)
     if (rc < 0)
         return failed(c, rc);
     av.avcodec_flush_buffers(c->decoder.codec);
-    c->ended = 0;
+    if (c->full && !c->ended)
+        av.av_packet_unref(c->decoder.packet);
+    c->ended = c->full = c->began = 0;
     c->stamp = AV_NOPTS_VALUE;
     return 0;
 }

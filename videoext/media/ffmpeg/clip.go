@@ -37,6 +37,8 @@ type Clip struct {
 	index   int           // of the frame that is decoded next
 	skip    time.Duration // frames before it are left out, after a seek
 	keyless func()
+	stage   func(ctx context.Context, decode func() error) error // of Options
+	read    bool                                                 // a packet, or the end, which is to be decoded
 }
 
 // Open opens a file of video, or the camera of an rtsp:// or rtsps:// URL. Errors name it. A context that ends ends the
@@ -45,7 +47,7 @@ func Open(ctx context.Context, name string, o Options) (*Clip, error) {
 	if err := cmp.Or(open(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	c := &Clip{name: name, sampler: sampler{rate: o.Rate}, clock: cmp.Or(o.Clock, new(media.Clock)), keyless: o.Keyless}
+	c := &Clip{name: name, sampler: sampler{rate: o.Rate}, clock: cmp.Or(o.Clock, new(media.Clock)), keyless: o.Keyless, stage: o.Stage}
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
 		return nil, fmt.Errorf("a rate of %v frames in a second is not valid", o.Rate)
 	}
@@ -210,7 +212,16 @@ func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 		var frame C.pf_frame
-		switch result := c.do(ctx, func() C.int { return C.pf_clip_next(c.c, &frame) }); {
+		result, err := c.decode(ctx, &frame)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		if c.read = result == C.PF_CLIP_EMPTY; c.read {
+			result = c.do(ctx, func() C.int { return C.pf_clip_read(c.c) })
+		}
+		switch {
+		case c.read && result >= 0:
+			continue
 		case result == 0 && c.index == 0:
 			return nil, fmt.Errorf("%s: it ends before its first frame: %w", c.name, io.ErrUnexpectedEOF)
 		case result == 0:
@@ -233,6 +244,20 @@ func (c *Clip) Next(ctx context.Context) (*media.Frame, error) {
 		c.skip = math.MinInt64
 		return c.copy(&frame, index, at)
 	}
+}
+
+// decode makes a frame of what was read, on a processor of Options.Stage.
+func (c *Clip) decode(ctx context.Context, frame *C.pf_frame) (result C.int, err error) {
+	next := func() error {
+		result = c.do(ctx, func() C.int { return C.pf_clip_next(c.c, frame) })
+		return nil
+	}
+	if c.stage == nil || !c.read {
+		err = next()
+	} else {
+		err = c.stage(ctx, next)
+	}
+	return result, err
 }
 
 // place is which frame of the source this is, and when.

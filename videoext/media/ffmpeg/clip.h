@@ -40,9 +40,13 @@ int pf_clip_open(pf_clip *c, int threads, int64_t max_pixels, pf_clip_info *info
 /* Bounds what decoding may hold: a frame's pixels, and frames. Beyond it pf_clip_next fails. */
 void pf_clip_bound(pf_clip *c, int64_t pixels, int frames);
 
-/* The result is 1 with a frame, 0 at the end, or PF_CLIP_KEYLESS when packets of a camera come, and none of them is a key frame yet: the next call goes on. */
-enum { PF_CLIP_KEYLESS = 2 };
+/* Decodes what was read. The result is 1 with a frame, 0 at the end, PF_CLIP_KEYLESS when packets of a camera come, and none of them is a key frame yet:
+   the next call goes on; or PF_CLIP_EMPTY when more is to be read before the next call. */
+enum { PF_CLIP_KEYLESS = 2, PF_CLIP_EMPTY = 3 };
 int pf_clip_next(pf_clip *c, pf_frame *frame);
+
+/* Reads a packet, or what is none of the stream. The timeout is that of all calls for a frame, until there is a key frame for each packet. */
+int pf_clip_read(pf_clip *c);
 
 /* Writes the frame's pixels. */
 int pf_clip_copy(pf_clip *c, const pf_picture *to);

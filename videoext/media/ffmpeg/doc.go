@@ -30,6 +30,9 @@ type Options struct {
 	Clock   *media.Clock  // of the frames, which goes on from a Clip to the next; nil: one that begins with the source
 	Keyless func()        // is called whenever a packet of a camera has come, and none of them was of a key frame yet; may be nil
 
+	// Stage runs the decoding of each packet, which waits for nothing, when a processor is free; its error ends the reading. Nil: at once.
+	Stage func(ctx context.Context, decode func() error) error
+
 	// Resolve returns the addresses that a camera's host may be connected to, in the order in which they are tried; nil: all that it has.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 
