@@ -172,7 +172,7 @@ var arrows = map[string][]string{
 		"videoext/media",
 	},
 	"videoext/source": {"internal/osthread", "internal/processors", "videoext/media", "videoext/media/ffmpeg"},
-	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/reach", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
+	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/processors", "internal/reach", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring
 	"bench/workload": {"engine"},

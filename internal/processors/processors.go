@@ -51,11 +51,12 @@ func (s *Stage) ask(ctx context.Context) stages.Ask {
 // Pool gives out slots. Its methods are safe for concurrent use.
 type Pool struct {
 	mu      sync.Mutex
-	own     *stages.Core       // guarded by mu, but for its slots, which stay
+	own     *stages.Core       // guarded by mu
 	host    *link              // to the host's order; guarded by mu, nil: it is not reached
 	last    uint64             // ID; guarded by mu
 	open    map[uint64]*waiter // those that wait or have a slot; guarded by mu
 	observe atomic.Pointer[func(Observation)]
+	slots   atomic.Int32 // of the host, if it was reached
 }
 
 // Observation is what became of a stage that asked for a slot.
@@ -84,7 +85,9 @@ var Shared = sync.OnceValue(func() *Pool { return New(0) })
 
 // New makes a Pool of so many slots; 0: as many as WithDefaults has.
 func New(slots int) *Pool {
-	return &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}}
+	p := &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}}
+	p.slots.Store(int32(p.own.Slots()))
+	return p
 }
 
 func parametersOf(slots int) stages.Parameters {
@@ -99,12 +102,9 @@ func WithDefaults(p stages.Parameters) stages.Parameters {
 	return p
 }
 
-// Slots is how many stages run at a time, one more where it is short.
+// Slots is how many stages run at a time, one more where it is short; of a host that is not reached, how many they were.
 func (p *Pool) Slots() int {
-	if h := p.link(); h != nil {
-		return h.load.Load().Slots
-	}
-	return p.own.Slots()
+	return int(p.slots.Load())
 }
 
 // Load is how many stages wait for a slot, and how many have one.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media"
 )
@@ -86,6 +87,56 @@ func (s *Server) measureFrameCost(ctx context.Context, n *jobs.Network, d demand
 	return took[greyFrames/2], true
 }
 
+// pixelTime is about what a processor takes for a pixel of a frame, to decode it and to make the input of it, before that is known better.
+const pixelTime = 3 * time.Nanosecond
+
+// mostPixelTime bounds what is learnt of it while processors are busy.
+const mostPixelTime = 10 * time.Nanosecond
+
+// learntFrames is how many frames tell it.
+const learntFrames = 100
+
+// processors is how many processors frames take.
+func (d demand) processors(pixel time.Duration) float64 {
+	return d.Rate * float64(d.Width) * float64(d.Height) * pixel.Seconds()
+}
+
+// pixelTime is what the frames of all streams have taken; the caller holds mu.
+func (s *Server) pixelTime() time.Duration {
+	var spent time.Duration
+	var frames, pixels float64
+	for _, st := range s.streams {
+		c, d := st.figure.Now(), st.part.current()
+		seen := float64(c.Frames)
+		frames += seen
+		pixels += seen * float64(d.Width) * float64(d.Height)
+		if d.Width > 0 {
+			spent += c.Spent.Decode + c.Spent.Scale + c.Spent.Read
+		}
+	}
+	if frames < learntFrames || pixels == 0 {
+		return pixelTime
+	}
+	return min(mostPixelTime, time.Duration(float64(spent)/pixels))
+}
+
+// admitToProcessors refuses a stream whose frames would take more of the processors than is free, with the figures; the caller holds mu.
+func (s *Server) admitToProcessors(spec *Spec, d demand) error {
+	pixel, taken := s.pixelTime(), 0.0
+	for name, other := range s.streams {
+		if name != spec.Name && !other.condition.isOver() {
+			taken += other.part.current().processors(pixel)
+		}
+	}
+	slots := processors.Shared().Slots()
+	most := mostUse * float64(slots)
+	if takes := d.processors(pixel); takes > max(most-taken, 0) {
+		return engine.Errorf(engine.CodeOverloaded, "%.4g frames a second of %d x %d take %.3g of a processor to decode and scale, and %.3g are left of the %.3g that streams may take of %d (--cpu-slots)",
+			d.Rate, d.Width, d.Height, takes, max(most-taken, 0), most, slots)
+	}
+	return nil
+}
+
 // admitAtCost is admit by what a frame takes.
 func (s *Server) admitAtCost(spec *Spec, d demand, cost time.Duration, devices int, then func() error) error {
 	s.mu.Lock()
@@ -100,6 +151,9 @@ func (s *Server) admitAtCost(spec *Spec, d demand, cost time.Duration, devices i
 	if free := mostUse*float64(devices) - taken; load > max(free, 0) {
 		return engine.Errorf(engine.CodeOverloaded, "%.4g frames a second at %v each take %.3g of a device, and %.3g are left of the %.3g that streams may take of %d",
 			d.Rate, cost.Round(time.Microsecond), load, max(free, 0), mostUse*float64(devices), devices)
+	}
+	if err := s.admitToProcessors(spec, d); err != nil {
+		return err
 	}
 	return then()
 }

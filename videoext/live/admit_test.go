@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg/rtsptest"
 )
@@ -64,6 +65,25 @@ func TestAdmission(t *testing.T) {
 	h.until("c", "admitted", func(s status) bool { return s.Number > 0 })
 	h.mustDeclare(`{"name":"d","source":"drawn.mp4"}`)
 	h.results("d", 24)
+}
+
+// TestProcessorsAreAdmittedToo: streams whose frames take more of the processors than there is are refused with the figures, though the device is free.
+func TestProcessorsAreAdmittedToo(t *testing.T) {
+	h := newHost(t, newEye(t).up())
+	h.mustDeclare(`{"name":"a","source":"camera","method":"mpeg","rate":1}`)
+	slots := processors.Shared().Slots()
+	whole := demand{Rate: 10 * float64(slots), Width: 7680, Height: 4320}
+	h.Server.mu.Lock()
+	h.Server.streams["a"].part.setDemand(demand{Rate: 0.5, Width: 7680, Height: 4320})
+	err := h.Server.admitToProcessors(&Spec{Name: "b"}, whole)
+	fits := h.Server.admitToProcessors(&Spec{Name: "b"}, demand{Rate: 1, Width: 1280, Height: 720})
+	again := h.Server.admitToProcessors(&Spec{Name: "a"}, demand{Rate: 0.5, Width: 7680, Height: 4320})
+	h.Server.mu.Unlock()
+	want := fmt.Sprintf("%v frames a second of 7680 x 4320 take %.3g of a processor to decode and scale, and %.3g are left of the %.3g that streams may take of %d",
+		whole.Rate, whole.processors(pixelTime), mostUse*float64(slots)-demand{Rate: 0.5, Width: 7680, Height: 4320}.processors(pixelTime), mostUse*float64(slots), slots)
+	if err == nil || !strings.Contains(err.Error(), want) || fits != nil || again != nil {
+		t.Errorf("got %v, want %q; others %v, %v", err, want, fits, again)
+	}
 }
 
 // TestAdapt: the short form of a method stands for it, and names what it cannot go with.
