@@ -11,7 +11,8 @@ const mostOrdered = 256
 // markLate finds the stages that are left out so that as many as may be of the others end in time: by when they are due, and
 // where the work of those so far passes that, without the longest of them (J. M. Moore, "An n job, one machine
 // sequencing algorithm for minimizing the number of late jobs", 1968, algorithm of T. J. Hodgson). Slots count as one
-// machine that is as many times as fast. Only OnTime leaves any out.
+// machine that is as many times as fast. Only OnTime leaves any out. Short stages wait for each other alone, as no others have the
+// express slot; of them those are left out that come too late behind the rest.
 func (c *Core) markLate(now time.Time) []bool {
 	n := len(c.byDue)
 	if c.parameters.Policy == OnTime {
@@ -19,15 +20,21 @@ func (c *Core) markLate(now time.Time) []bool {
 	}
 	c.late, c.longest = slices.Grow(c.late[:0], n)[:n], c.longest[:0]
 	clear(c.late)
-	work := c.runningWork(now)
+	work, shorts := c.runningWork(now), time.Duration(0)
 	for i, s := range c.byDue[:n] {
 		s.place = i
 		if s.Apart || c.parameters.Policy != OnTime {
 			continue // it takes no slot, or may be late
 		}
+		if c.parameters.Express && s.most < short {
+			if c.late[i] = c.endsLate(now, shorts+s.takes, s); !c.late[i] {
+				shorts, work = shorts+s.takes, work+s.takes
+			}
+			continue
+		}
 		work += s.takes
 		c.longest = pushLongest(c.longest, s)
-		for len(c.longest) > 0 && now.Add(work/time.Duration(c.parameters.Slots)).After(s.due) {
+		for len(c.longest) > 0 && c.endsLate(now, work, s) {
 			longest := c.longest[0]
 			c.longest = popLongest(c.longest)
 			c.late[longest.place] = true
@@ -35,6 +42,11 @@ func (c *Core) markLate(now time.Time) []bool {
 		}
 	}
 	return c.late
+}
+
+// endsLate says whether a stage is late if it ends when so much work has been done.
+func (c *Core) endsLate(now time.Time, work time.Duration, s *stage) bool {
+	return now.Add(work / time.Duration(c.parameters.Slots)).After(s.due)
 }
 
 // runningWork is what those that have a slot still take.
@@ -45,7 +57,8 @@ func (c *Core) runningWork(now time.Time) (work time.Duration) {
 	return work
 }
 
-// refuse says whether s, which has just come and waits, cannot be in time without making others late, and when the like of it may be.
+// refuse says whether s, which has just come and waits, is to be told at once that it cannot be in time, and when the like of it may
+// be: not even alone, or it is left out as another is that waits and would have its chance before. The first that is left out waits for that.
 func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refused bool) {
 	if !s.First || s.Due.IsZero() || c.parameters.Policy != OnTime {
 		return 0, false
@@ -55,16 +68,19 @@ func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refuse
 		return 0, true
 	}
 	late := c.markLate(now)
-	if !c.isLate(s, late) || len(c.byAge) == 1 && c.fits(s) {
+	if !c.isLate(s, late) {
 		return 0, false
 	}
 	work := c.runningWork(now) + s.takes
 	for i, o := range c.byDue[:len(late)] {
-		if !late[i] && !o.Apart {
+		switch {
+		case late[i]:
+			refused = refused || o != s && o.takes <= s.takes
+		case !o.Apart:
 			work += o.takes
 		}
 	}
-	return max(time.Millisecond, work/time.Duration(c.parameters.Slots)-s.due.Sub(now)), true
+	return max(time.Millisecond, work/time.Duration(c.parameters.Slots)-s.due.Sub(now)), refused
 }
 
 // dropLate drops the stages that cannot be in time any more; of SLO those that are lost causes.

@@ -46,17 +46,20 @@ func TestClientThatIsGoneHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeInTimeIsRefusedFirst: before anything is done for it, and with the time after which the like can be.
+// TestWhatCannotBeInTimeIsRefusedFirst: before anything is done for it, and with the time after which the like can be. One is let
+// wait, as it may be in time when others take less than was thought.
 func TestWhatCannotBeInTimeIsRefusedFirst(t *testing.T) {
 	c := New(ours(1))
 	c.Step(at(0), Ask{ID: 1, Takes: time.Second})
 	ask := Ask{ID: 2, Takes: time.Second, Due: at(3), Rest: 1500 * time.Millisecond, First: true}
-	expectVerdicts(t, c.Step(at(0), ask), Action{ID: 2, Verdict: Refused, RetryAfter: 500 * time.Millisecond})
-	ask.ID, ask.Due = 3, at(3.6)
-	expectVerdicts(t, c.Step(at(.5), ask))
-	ask.ID, ask.Due = 4, at(2.9)
-	expectVerdicts(t, c.Step(at(.5), ask), Action{ID: 4, Verdict: Refused}) // not even alone
-	expectVerdicts(t, c.Step(at(1), Done{ID: 1, Took: time.Second}), Action{ID: 3, Verdict: Granted})
+	expectVerdicts(t, c.Step(at(0), ask))
+	ask.ID = 3
+	expectVerdicts(t, c.Step(at(.1), ask), Action{ID: 3, Verdict: Refused, RetryAfter: 500 * time.Millisecond})
+	ask.ID, ask.Due = 4, at(3.7)
+	expectVerdicts(t, c.Step(at(.1), ask))
+	ask.ID, ask.Due = 5, at(2.4)
+	expectVerdicts(t, c.Step(at(.1), ask), Action{ID: 5, Verdict: Refused}) // not even alone
+	expectVerdicts(t, c.Step(at(1), Done{ID: 1, Took: time.Second}), Action{ID: 2, Verdict: Dropped}, Action{ID: 4, Verdict: Granted})
 }
 
 // TestStageIsDroppedWhenItCanBeginTooLate, not only when its time has passed.
@@ -89,6 +92,15 @@ func TestWrongProfileDoesNotBarForEver(t *testing.T) {
 func TestUrgentLongStagesMayHaveAllSlots(t *testing.T) {
 	c := New(ours(2))
 	c.Step(at(0), Ask{ID: 1, Takes: 3 * time.Second, Due: at(6)})
-	expectVerdicts(t, c.Step(at(0), Ask{ID: 2, Takes: 3 * time.Second, Due: at(6.5)}))
-	expectVerdicts(t, c.Step(at(0), Ask{ID: 3, Takes: 3 * time.Second, Due: at(5.5)}), Action{ID: 3, Verdict: Granted})
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 2, Takes: 3 * time.Second, Due: at(15.5)}))
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 3, Takes: 3 * time.Second, Due: at(14.5)}), Action{ID: 3, Verdict: Granted})
+}
+
+// TestShortStageIsNotRefusedBehindLongOnes, as it has a slot beside theirs.
+func TestShortStageIsNotRefusedBehindLongOnes(t *testing.T) {
+	c := New(ours(1))
+	for id := range uint64(5) {
+		c.Step(at(0), Ask{ID: id, Takes: 200 * time.Millisecond, Due: at(5)})
+	}
+	expectVerdicts(t, c.Step(at(0), Ask{ID: 10, Takes: 6 * time.Millisecond, Due: at(.1), First: true}), Action{ID: 10, Verdict: Granted})
 }

@@ -116,7 +116,6 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 	if a.Spare && (r.count(isWaiting) > 0 || !r.fits(n)) {
 		return []Action{{ID: a.ID, Verdict: Dropped}}
 	}
-	alone := r.count(isWaiting) == 0 && r.fits(n)
 	r.list = append(r.list, n)
 	if !a.First || a.Due.IsZero() || r.Policy != OnTime {
 		return nil
@@ -128,7 +127,10 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 		return []Action{refused}
 	}
 	kept := r.onTime(now)
-	if alone || slices.Contains(kept, n) {
+	before := slices.ContainsFunc(r.deadlines(), func(e *entry) bool {
+		return e != n && !slices.Contains(kept, e) && e.takes <= n.takes
+	})
+	if !before || slices.Contains(kept, n) {
 		return nil
 	}
 	work := r.runningWork(now) + n.takes
@@ -193,26 +195,38 @@ func (r *rescan) runningWork(now time.Time) (work time.Duration) {
 
 // onTime are those of the deadlines that are not left out, by Moore and Hodgson.
 func (r *rescan) onTime(now time.Time) (kept []*entry) {
-	running := r.runningWork(now)
+	work := func(of func(*entry) bool) (sum time.Duration) {
+		for _, k := range kept {
+			if !k.Apart && of(k) {
+				sum += k.takes
+			}
+		}
+		return sum
+	}
+	late := func(work time.Duration, e *entry) bool { return now.Add(work / time.Duration(r.Slots)).After(e.due) }
+	isShort := func(e *entry) bool { return r.Express && e.most < short }
+	all := func(*entry) bool { return true }
 	for _, e := range r.deadlines() {
 		kept = append(kept, e)
 		if e.Apart || r.Policy != OnTime {
 			continue
 		}
-		work := running
-		for _, k := range kept {
-			if !k.Apart {
-				work += k.takes
+		if isShort(e) {
+			if late(work(isShort), e) {
+				kept = kept[:len(kept)-1]
 			}
+			continue
 		}
-		for work > running && now.Add(work/time.Duration(r.Slots)).After(e.due) {
+		for late(r.runningWork(now)+work(all), e) {
 			longest := -1
 			for i := range kept {
-				if !kept[i].Apart && (longest < 0 || kept[i].takes > kept[longest].takes) {
+				if !kept[i].Apart && !isShort(kept[i]) && (longest < 0 || kept[i].takes > kept[longest].takes) {
 					longest = i
 				}
 			}
-			work -= kept[longest].takes
+			if longest < 0 {
+				break
+			}
 			kept = slices.Delete(kept, longest, longest+1)
 		}
 	}
@@ -234,7 +248,7 @@ func (r *rescan) fits(e *entry) bool {
 	}
 	return r.Policy != OnTime || e.most <= long || r.count(func(e *entry) bool { return inSlots(e) && e.most > long }) < max(1, r.Slots/2) ||
 		!e.Due.IsZero() && r.count(func(o *entry) bool {
-			return inSlots(o) && o.most > long && !o.began.Add(o.takes).After(e.due.Add(-e.takes))
+			return inSlots(o) && o.most > long && !o.began.Add(o.takes).After(e.due.Add(-4*e.takes))
 		}) == 0
 }
 

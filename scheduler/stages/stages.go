@@ -15,6 +15,10 @@ const (
 	long  = 250 * time.Millisecond
 )
 
+// urgency is how many times what it takes a long stage with a deadline must have left when another long one ends. With less it may
+// have the last slot: where all stages are long, machines would stand idle while deadlines pass.
+const urgency = 4
+
 // share is the part of slot time, at least, of stages that are not on time or have no deadline: one in share. It is half, as
 // a deadline is what its client says: whoever sets one for all that it sends must not hold up those who set none.
 const share = 2
@@ -291,9 +295,9 @@ func (c *Core) fits(s *stage) bool {
 	return c.parameters.Policy != OnTime || s.most <= long || c.longs < max(1, c.parameters.Slots/2) || c.isUrgent(s)
 }
 
-// isUrgent says that a long stage would be late if it waited for another long one to end.
+// isUrgent says that a long stage might be late if it waited for another long one to end.
 func (c *Core) isUrgent(s *stage) bool {
-	latest := s.due.Add(-s.takes)
+	latest := s.due.Add(-urgency * s.takes)
 	return !s.Due.IsZero() && !slices.ContainsFunc(c.runs, func(r *stage) bool {
 		return r.most > long && !r.began.Add(r.takes).After(latest)
 	})
