@@ -20,7 +20,8 @@ var arrows = map[string][]string{
 	"scheduler/residency":   {"engine", "engine/wire"},
 	"scheduler/stages":      {},
 	"scheduler/sim":         {"engine", "engine/wire", "scheduler"},
-	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim"},
+	"scheduler/sim/host":    {"scheduler/stages"},
+	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
 
 	// device
 	"kernels/ref":                {"kernels"},

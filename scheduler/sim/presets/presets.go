@@ -4,4 +4,5 @@
 //   - Cameras: promised streams and gradients beside a language model.
 //   - Swaps: requests for more models than fit, with other servers' orders of whole models.
 //   - Feeds: camera streams for more models than fit, with GEMEL's planned round robin.
+//   - Stages: CPU stages of requests on a host's processors, with the systems of the report on asynchronous pre- and postprocessing.
 package presets
