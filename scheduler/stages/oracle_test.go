@@ -235,6 +235,7 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 
 func (r *rescan) fits(e *entry) bool {
 	inSlots := func(e *entry) bool { return e.running && !e.Apart }
+	isLong := func(e *entry) bool { return e.most > long && !e.Yields }
 	running := r.count(inSlots)
 	switch {
 	case e.Apart:
@@ -246,9 +247,9 @@ func (r *rescan) fits(e *entry) bool {
 	case running >= r.Slots:
 		return false
 	}
-	return r.Policy != OnTime || e.most <= long || r.count(func(e *entry) bool { return inSlots(e) && e.most > long }) < max(1, r.Slots/2) ||
+	return r.Policy != OnTime || !isLong(e) || r.count(func(e *entry) bool { return inSlots(e) && isLong(e) }) < max(1, r.Slots/2) ||
 		!e.Due.IsZero() && r.count(func(o *entry) bool {
-			return inSlots(o) && o.most > long && !o.began.Add(o.takes).After(e.due.Add(-4*e.takes))
+			return inSlots(o) && isLong(o) && !o.began.Add(o.takes).After(e.due.Add(-4*e.takes))
 		}) == 0
 }
 
@@ -327,7 +328,7 @@ func playHistory(seed uint64, verdicts map[Verdict]int) error {
 }
 
 func drawEvent(rng *rand.Rand, r *rescan, now time.Time, id uint64) any {
-	takes := time.Duration(1 + rng.ExpFloat64()*float64(60*time.Millisecond))
+	takes := time.Duration(1 + rng.ExpFloat64()*float64(90*time.Millisecond))
 	var one *entry
 	if len(r.list) > 0 {
 		one = r.list[rng.IntN(len(r.list))]
@@ -336,7 +337,7 @@ func drawEvent(rng *rand.Rand, r *rescan, now time.Time, id uint64) any {
 	case k < 5 || one == nil:
 		a := Ask{
 			ID: id, Client: drawClient(rng), Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes,
-			First: rng.IntN(3) == 0, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0, Outside: rng.IntN(4) == 0,
+			First: rng.IntN(3) == 0, Yields: rng.IntN(3) == 0, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0, Outside: rng.IntN(4) == 0,
 		}
 		if rng.IntN(2) == 0 {
 			a.Due = now.Add(time.Duration(rng.IntN(int(400 * time.Millisecond))))

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Stages by how long they take. A stage is not interrupted, so what takes long may not hold every slot, and what is
+// Stages by how long they take. A stage is not interrupted unless it Yields, so what takes long may not hold every slot, and what is
 // short may hold one slot more than there are: it is done before its neighbours would have noticed.
 const (
 	short = 20 * time.Millisecond
-	long  = 250 * time.Millisecond
+	long  = 500 * time.Millisecond
 )
 
 // urgency is how many times what it takes a long stage with a deadline must have left when another long one ends. With less it may
@@ -33,6 +33,7 @@ type Ask struct {
 	Due    time.Time     // by when its request must have ended; zero: whenever
 	Rest   time.Duration // what its request needs after this stage: of devices and of processors
 	First  bool          // nothing was done for its request: refused at once if it cannot be in time
+	Yields bool          // it can be interrupted often, so that it holds up no others however long it takes
 	Spare  bool          // now or not at all: dropped unless a slot is free that nobody waits for
 	Apart  bool          // it goes beside the slots, one such at a time: what takes seconds and cannot be interrupted
 
@@ -112,6 +113,8 @@ type stage struct {
 
 // least is how long it takes as far as its profile is trusted.
 func (s *stage) least() time.Duration { return time.Duration(float64(s.takes) * s.ratio.trust) }
+
+func (s *stage) isLong() bool { return s.most > long && !s.Yields }
 
 // New makes a Core.
 func New(p Parameters) *Core {
@@ -249,7 +252,7 @@ func (c *Core) endRun(s *stage) {
 }
 
 func (c *Core) countRunning(s *stage, n int) {
-	if s.most > long {
+	if s.isLong() {
 		c.longs += n
 	}
 	if s.Outside {
@@ -292,14 +295,14 @@ func (c *Core) fits(s *stage) bool {
 	case len(c.runs) >= c.parameters.Slots:
 		return s.most < short && c.hasExpress()
 	}
-	return c.parameters.Policy != OnTime || s.most <= long || c.longs < max(1, c.parameters.Slots/2) || c.isUrgent(s)
+	return c.parameters.Policy != OnTime || !s.isLong() || c.longs < max(1, c.parameters.Slots/2) || c.isUrgent(s)
 }
 
 // isUrgent says that a long stage might be late if it waited for another long one to end.
 func (c *Core) isUrgent(s *stage) bool {
 	latest := s.due.Add(-urgency * s.takes)
 	return !s.Due.IsZero() && !slices.ContainsFunc(c.runs, func(r *stage) bool {
-		return r.most > long && !r.began.Add(r.takes).After(latest)
+		return r.isLong() && !r.began.Add(r.takes).After(latest)
 	})
 }
 

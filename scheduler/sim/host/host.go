@@ -186,7 +186,7 @@ func (w *world) ask(c *call) {
 	w.identity++
 	c.id = w.identity
 	w.calls[c.id] = c
-	a := stages.Ask{ID: c.id, Kind: c.at().Kind, Takes: c.at().Takes, Came: epoch.Add(c.record.At), Due: epoch.Add(c.record.At + c.record.Within)}
+	a := stages.Ask{ID: c.id, Kind: c.at().Kind, Takes: c.at().Takes, Yields: w.Yields && c.at().Chunk > 0, Came: epoch.Add(c.record.At), Due: epoch.Add(c.record.At + c.record.Within)}
 	if w.Rest {
 		a.First = c.part == 0
 		for _, p := range c.record.Parts[c.part+1:] {
