@@ -46,6 +46,7 @@ var experiments = []struct {
 	{"feeds", "camera streams for more models than fit, by order of runs and loads", (*Experiments).compareFeedOrders},
 	{"swaps", "requests for three models where two fit, by order of jobs and loads", (*Experiments).compareModelSwaps},
 	{"cameras", "streams with promised deadlines and gradients beside a language model", (*Experiments).compareCameraStreams},
+	{"stages", "CPU stages of requests and camera frames, by the order of their slots", (*Experiments).compareStageOrders},
 	{"scale", "routings and policies over 1,000 executors and --users users", (*Experiments).compareAtScale},
 }
 

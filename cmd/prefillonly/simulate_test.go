@@ -18,3 +18,13 @@ func TestTableIsShown(t *testing.T) {
 		t.Errorf("on stdout is\n%s", text)
 	}
 }
+
+// TestCSVIsOfTwoExperiments: for others --csv is refused, and what to give is said.
+func TestCSVIsOfTwoExperiments(t *testing.T) {
+	for _, args := range [][]string{{"feeds"}, {"stages", "table-5.2"}} {
+		text, err := command(nil, append([]string{"simulate", "--csv", t.TempDir()}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(text), "give --out a folder") {
+			t.Errorf("%q: got %v, %s", args, err, text)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ import (
 // NewSimulate makes `prefillonly simulate`.
 func NewSimulate() *cobra.Command {
 	x := bench.Experiments{}
-	var tableFile string
+	var csv string
 	names, about := bench.ExperimentNames()
 	var list strings.Builder
 	for i, name := range names {
@@ -31,7 +32,8 @@ same bytes. Experiments:
 
 ` + list.String(),
 		Example: `  prefillonly simulate table-5.2 --csv table.csv
-  prefillonly simulate figure-5.3 figure-5.4 figure-5.5 figure-5.6 figure-5.7 --out figures`,
+  prefillonly simulate figure-5.3 figure-5.4 figure-5.5 figure-5.6 figure-5.7 --out figures
+  prefillonly simulate stages --csv stages`,
 		Args: cobra.MatchAll(cobra.MinimumNArgs(1), func(_ *cobra.Command, args []string) error {
 			return bench.CheckExperiments(args)
 		}),
@@ -44,11 +46,14 @@ same bytes. Experiments:
 			if x.Users < 1 {
 				return cli.UsageError("users %d is below 1", x.Users)
 			}
-			if tableFile != "" {
-				if len(args) != 1 || args[0] != "table-5.2" {
-					return cli.UsageError("--csv names the file of table-5.2 alone; give --out a folder for %s", strings.Join(args, ", "))
-				}
-				return saveTable52(x.Log, tableFile)
+			switch {
+			case csv == "":
+			case slices.Equal(args, []string{"table-5.2"}):
+				return saveTable52(x.Log, csv)
+			case slices.Equal(args, []string{"stages"}):
+				x.Out = csv
+			default:
+				return cli.UsageError("--csv names the file of table-5.2 or the folder of stages; give --out a folder for %s", strings.Join(args, ", "))
 			}
 			x.Progress = bench.NewProgress(command.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd()))).Show
 			for _, name := range args {
@@ -61,7 +66,7 @@ same bytes. Experiments:
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&tableFile, "csv", "", "file for table-5.2")
+	flags.StringVar(&csv, "csv", "", "file for table-5.2, or folder for stages as --out")
 	flags.StringVar(&x.Out, "out", "figures", "folder for CSV files and figures")
 	flags.Uint64Var(&x.Seed, "seed", 1, "seed of all requests and arrivals")
 	flags.IntVar(&x.Users, "users", 100_000, "users of the experiment scale; each sends ten requests")

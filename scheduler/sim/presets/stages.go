@@ -33,8 +33,8 @@ type Client struct {
 	Parts []host.Part // of a mean request
 }
 
-// lateBy is what a request may take of its goal, before it is counted as late.
-const lateBy = 1.1
+// LateBy is how many times its goal a request may take before it is counted as late.
+const LateBy = 1.1
 
 // stageSpread is the standard deviation of what a part takes, of its mean; it is lognormal.
 const stageSpread = 0.3
@@ -66,7 +66,7 @@ func (s Stages) Draw(seed uint64) []host.Request {
 		list = append(list, s.drawClient(rng).draw(rng, secondsToDuration(at)))
 	}
 	for range s.Cameras {
-		frame := Client{Kind: frameKind, Goals: []float64{cameraPeriod.Seconds() / lateBy}, Parts: []host.Part{cpu("frame", frameTakes.Seconds())}}
+		frame := Client{Kind: frameKind, Goals: []float64{cameraPeriod.Seconds() / LateBy}, Parts: []host.Part{cpu("frame", frameTakes.Seconds())}}
 		for t := rng.Float64() * cameraPeriod.Seconds(); t < at; t += cameraPeriod.Seconds() {
 			list = append(list, frame.draw(rng, secondsToDuration(t)))
 		}
@@ -86,7 +86,7 @@ func (s Stages) drawClient(rng *rand.Rand) Client {
 }
 
 func (c Client) draw(rng *rand.Rand, at time.Duration) host.Request {
-	r := host.Request{At: at, Kind: c.Kind, Within: secondsToDuration(lateBy * c.Goals[rng.IntN(len(c.Goals))])}
+	r := host.Request{At: at, Kind: c.Kind, Within: secondsToDuration(LateBy * c.Goals[rng.IntN(len(c.Goals))])}
 	deviation := math.Sqrt(math.Log(1 + stageSpread*stageSpread))
 	for _, p := range c.Parts {
 		p.Took = time.Duration(float64(p.Takes) * math.Exp(deviation*rng.NormFloat64()-deviation*deviation/2))
@@ -172,7 +172,7 @@ func StageSettings() []Stages {
 		list = append(list, Stages{Name: "photos", Load: load, Clients: []Client{photo}, Cameras: 2, Requests: 600, Traces: 6})
 	}
 	for _, load := range []float64{.85, 1.1} {
-		list = append(list, Stages{Name: "photos, no device", Load: load, Clients: []Client{heavyPhoto}, Cameras: 2, Requests: 600, Traces: 6, Threads: stageProcessors})
+		list = append(list, Stages{Name: "photos-no-device", Load: load, Clients: []Client{heavyPhoto}, Cameras: 2, Requests: 600, Traces: 6, Threads: stageProcessors})
 	}
 	for i := range list {
 		list[i] = list[i].withLoad()
@@ -202,7 +202,7 @@ func (s Stages) Systems() []StageSystem {
 	}{{stages.FIFO, []int{1, 2}}, {stages.SLO, []int{1, 2, 4, 6}}, {stages.EDF, []int{2}}} {
 		for _, slots := range of.slots {
 			system := host.System{Slots: stages.Parameters{Slots: slots, Policy: of.policy, LostCause: lostCause}}
-			list = append(list, StageSystem{fmt.Sprintf("%s, cap %d", of.policy, slots), system})
+			list = append(list, StageSystem{fmt.Sprintf("%s cap %d", of.policy, slots), system})
 		}
 	}
 	ours := host.System{
@@ -211,7 +211,7 @@ func (s Stages) Systems() []StageSystem {
 	plain, alone := ours, ours
 	plain.Slots.Express = false
 	alone.Rest = false
-	return append(list, StageSystem{Ours + ", no express", plain}, StageSystem{Ours + ", own stage", alone}, StageSystem{Ours, ours})
+	return append(list, StageSystem{Ours + " no express", plain}, StageSystem{Ours + " own stage", alone}, StageSystem{Ours, ours})
 }
 
 // StagesOutcome is what became of the requests of all traces.
@@ -266,6 +266,11 @@ func percent(part, of float64) float64 { return 100 * part / max(1, of) }
 
 // LateShare is how many of a hundred requests were late or not answered.
 func (o StagesOutcome) LateShare() float64 { return percent(float64(o.Late), float64(o.Requests)) }
+
+// UnansweredShare is how many of a hundred requests were refused or dropped.
+func (o StagesOutcome) UnansweredShare() float64 {
+	return percent(float64(o.Unanswered), float64(o.Requests))
+}
 
 // LateFrameShare is how many of a hundred frames were.
 func (o StagesOutcome) LateFrameShare() float64 {
