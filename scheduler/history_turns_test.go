@@ -22,9 +22,9 @@ func (h *history) checkTurns(to PeerID, run *wire.Run) {
 	for j := range e.Instances[0].Queue.All() {
 		switch {
 		case j.Continues() && !slices.ContainsFunc(items, func(j *executors.Job) bool { return j.Continues() }):
-			now.generating[j.Of.(*executors.Job).Submit.ID] = true
+			now.generating[j.Submit.ID] = true
 		case !j.Continues() && !j.Paged && items[0].Continues():
-			now.byPolicy[j.Of.(*executors.Job).Submit.ID] = true
+			now.byPolicy[j.Submit.ID] = true
 		}
 	}
 	before := h.passed[to]

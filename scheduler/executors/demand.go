@@ -64,7 +64,7 @@ func (a demandOf) Key(load, back float64) float64 {
 	inst := a.instance
 	key := math.Inf(1)
 	s := inst.Executor.queueScale(inst, Live, load+back)
-	j, turn := inst.headJob(Live, 0), jobOf(inst.Queue.Turn())
+	j, turn := inst.headJob(Live, 0), inst.Queue.Turn()
 	switch {
 	case a.mixed:
 		for _, j := range []*Job{j, turn} {

@@ -24,10 +24,10 @@ type Executor struct {
 	shared   *Shared
 	byName   map[string]*Instance // Instances
 	lines    [Classes]line
-	noRoom   bool         // a lowest pass was dropped for want of room, and no pass has ended since
-	aging    float64      // seconds of work that a second of waiting outweighs
-	feeds    int          // frames that wait and are promised nothing
-	promised []*queue.Job // frames that wait and are promised their deadlines, the earliest first
+	noRoom   bool    // a lowest pass was dropped for want of room, and no pass has ended since
+	aging    float64 // seconds of work that a second of waiting outweighs
+	feeds    int     // frames that wait and are promised nothing
+	promised []*Job  // frames that wait and are promised their deadlines, the earliest first
 }
 
 // line is the jobs of a class that wait for an executor.
@@ -63,7 +63,7 @@ func (e *Executor) Load(c Class) float64 {
 		sum += inst.Cost.Seconds(inst.Queue.Predicted) + inst.frames.SecondsWaiting()
 	}
 	for _, j := range e.promised {
-		sum += jobOf(j).Instance.Cost.Seconds(j.Left())
+		sum += j.Instance.Cost.Seconds(j.Left())
 	}
 	for _, p := range e.Passes() {
 		if p.class <= c {

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/prefillonly/prefillonly/scheduler/queue"
 )
 
 // HasPromised says that frames wait that are promised their deadlines.
@@ -13,8 +11,8 @@ func (e *Executor) HasPromised() bool { return len(e.promised) > 0 }
 
 // OlderFrame is the frame of a promised one's stream that waits beside it; nil if there is none.
 func (e *Executor) OlderFrame(j *Job) *Job {
-	for _, q := range e.promised {
-		if other := jobOf(q); other.Frontend == j.Frontend && other.Submit.Stream == j.Submit.Stream && other != j {
+	for _, other := range e.promised {
+		if other.Frontend == j.Frontend && other.Submit.Stream == j.Submit.Stream && other != j {
 			return other
 		}
 	}
@@ -52,15 +50,15 @@ func (inst *Instance) canNest() bool { return inst.Executor.Info.Nests && inst.I
 
 // dueFrames is the promised frames that run next, the earliest deadline and what shares a pass with it; nil if none
 // whose model is on the device waits.
-func (e *Executor) dueFrames() []*queue.Job {
-	i := slices.IndexFunc(e.promised, func(q *queue.Job) bool { return jobOf(q).Instance.Ready() })
+func (e *Executor) dueFrames() []*Job {
+	i := slices.IndexFunc(e.promised, func(j *Job) bool { return j.Instance.Ready() })
 	if i < 0 {
 		return nil
 	}
-	inst := jobOf(e.promised[i]).Instance
-	var same []*queue.Job
+	inst := e.promised[i].Instance
+	var same []*Job
 	for _, j := range e.promised[i:] {
-		if jobOf(j).Instance == inst && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
+		if j.Instance == inst && j.Priority == e.promised[i].Priority { // what was admitted beside others' promises was so by its own length
 			same = append(same, j)
 		}
 	}
@@ -70,13 +68,13 @@ func (e *Executor) dueFrames() []*queue.Job {
 // UrgentFrames is promised frames that are to interrupt the running pass; nil if there are none. Nested says that they can run
 // inside it: they do so at once, as that costs the pass no more than if they came after it. Others have the pass paused,
 // which costs memory, when they would be late if they waited for its end.
-func (e *Executor) UrgentFrames() (frames []*queue.Job, nested bool) {
+func (e *Executor) UrgentFrames() (frames []*Job, nested bool) {
 	p := e.Running
 	if p == nil || e.Nested != nil || len(e.promised) == 0 || p.Items[0].IsPromised() {
 		return nil, false
 	}
 	frames = e.dueFrames()
-	if frames == nil || jobOf(frames[0]).Instance.canNest() {
+	if frames == nil || frames[0].Instance.canNest() {
 		return frames, frames != nil
 	}
 	if latest := e.latestInterrupt(); e.shared.Now < latest && e.shared.Now+secondsToDuration(e.secondsLeft(p)) <= latest {
@@ -100,7 +98,7 @@ func (e *Executor) latestInterrupt() time.Duration {
 	at := time.Duration(math.MaxInt64)
 	sum := e.Running.Instance.Info.Step
 	for _, j := range e.promised {
-		if inst := jobOf(j).Instance; inst.Ready() {
+		if inst := j.Instance; inst.Ready() {
 			sum += inst.frames.UpperCost(j)
 			at = min(at, j.Deadline-sum)
 		}

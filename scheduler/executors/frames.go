@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/scheduler/cost"
-	"github.com/prefillonly/prefillonly/scheduler/queue"
 	"github.com/prefillonly/prefillonly/scheduler/residency"
 )
 
 // FrameQueue is the frames of a model that are promised nothing: the ones in time wait, and share the device by
 // residency.Frames.
 type FrameQueue struct {
-	cost   *cost.Model  // of the model on the executor
-	most   int          // frames in a pass
-	jobs   []*queue.Job // the earliest deadline first
+	cost   *cost.Model // of the model on the executor
+	most   int         // frames in a pass
+	jobs   []*Job      // the earliest deadline first
 	stream residency.Stream
 	began  bool
 }
@@ -23,26 +22,26 @@ type FrameQueue struct {
 // newFrameQueue makes an empty Queue for passes of so many frames at most.
 func newFrameQueue(m *cost.Model, most int) FrameQueue { return FrameQueue{cost: m, most: most} }
 
-func byDeadline(a, b *queue.Job) int {
+func byDeadline(a, b *Job) int {
 	return cmp.Or(cmp.Compare(a.Deadline, b.Deadline), cmp.Compare(a.Order, b.Order))
 }
 
 // insertFrame puts a frame in its place among others, the earliest deadline first.
-func insertFrame(frames []*queue.Job, j *queue.Job) []*queue.Job {
+func insertFrame(frames []*Job, j *Job) []*Job {
 	i, _ := slices.BinarySearchFunc(frames, j, byDeadline)
 	return slices.Insert(frames, i, j)
 }
 
 // removeFrame takes a frame out of others.
-func removeFrame(frames []*queue.Job, j *queue.Job) []*queue.Job {
-	return slices.DeleteFunc(frames, func(o *queue.Job) bool { return o == j })
+func removeFrame(frames []*Job, j *Job) []*Job {
+	return slices.DeleteFunc(frames, func(o *Job) bool { return o == j })
 }
 
 // framesInOrder says that the earliest deadline is first.
-func framesInOrder(frames []*queue.Job) bool { return slices.IsSortedFunc(frames, byDeadline) }
+func framesInOrder(frames []*Job) bool { return slices.IsSortedFunc(frames, byDeadline) }
 
 // PushFrame adds a frame.
-func (q *FrameQueue) PushFrame(j *queue.Job, now time.Duration) {
+func (q *FrameQueue) PushFrame(j *Job, now time.Duration) {
 	if !q.began {
 		q.began = true
 		q.stream = residency.NewStream(now.Seconds())
@@ -51,10 +50,10 @@ func (q *FrameQueue) PushFrame(j *queue.Job, now time.Duration) {
 }
 
 // RemoveFrame takes a frame out.
-func (q *FrameQueue) RemoveFrame(j *queue.Job) { q.jobs = removeFrame(q.jobs, j) }
+func (q *FrameQueue) RemoveFrame(j *Job) { q.jobs = removeFrame(q.jobs, j) }
 
 // AllFrames are the frames, the earliest deadline first.
-func (q *FrameQueue) AllFrames() []*queue.Job { return q.jobs }
+func (q *FrameQueue) AllFrames() []*Job { return q.jobs }
 
 // SecondsWaiting predicts the work that waits.
 func (q *FrameQueue) SecondsWaiting() float64 {
@@ -65,7 +64,7 @@ func (q *FrameQueue) SecondsWaiting() float64 {
 }
 
 // frameWork is the work of a pass of frames.
-func frameWork(frames []*queue.Job) cost.Work {
+func frameWork(frames []*Job) cost.Work {
 	w := cost.Work{Passes: 1}
 	for _, j := range frames {
 		w.Add(j.Size(j.CachedTokens()))
@@ -76,7 +75,7 @@ func frameWork(frames []*queue.Job) cost.Work {
 // PickBatch is those of some frames of the model, the earliest deadline first, that are to share a pass which starts now: the
 // ones that wait are spared a base cost by each that joins, as long as that is more than those in the pass lose, and none is
 // late by it that would not be anyway.
-func (q *FrameQueue) PickBatch(frames []*queue.Job, now time.Duration) []*queue.Job {
+func (q *FrameQueue) PickBatch(frames []*Job, now time.Duration) []*Job {
 	n := min(1, len(frames))
 	for n < min(len(frames), q.most) {
 		behind := float64(len(frames) - n)
@@ -92,22 +91,22 @@ func (q *FrameQueue) PickBatch(frames []*queue.Job, now time.Duration) []*queue.
 }
 
 // batchEndsBy is when a pass of frames that starts now is predicted to end.
-func (q *FrameQueue) batchEndsBy(frames []*queue.Job, now time.Duration) time.Duration {
+func (q *FrameQueue) batchEndsBy(frames []*Job, now time.Duration) time.Duration {
 	return now + secondsToDuration(q.cost.Seconds(frameWork(frames)))
 }
 
 // LatestStart is when a frame must start to be in time.
-func (q *FrameQueue) LatestStart(j *queue.Job) time.Duration {
+func (q *FrameQueue) LatestStart(j *Job) time.Duration {
 	return j.Deadline - secondsToDuration(q.cost.Seconds(j.Left()))
 }
 
 // UpperCost is how long a pass of a frame takes at most.
-func (q *FrameQueue) UpperCost(j *queue.Job) time.Duration {
+func (q *FrameQueue) UpperCost(j *Job) time.Duration {
 	return secondsToDuration(q.cost.Upper(j.Left()))
 }
 
 // NextBatch is the frames that share the model's next pass.
-func (q *FrameQueue) NextBatch(now time.Duration) []*queue.Job { return q.PickBatch(q.jobs, now) }
+func (q *FrameQueue) NextBatch(now time.Duration) []*Job { return q.PickBatch(q.jobs, now) }
 
 // DemandWork is what the frames ask of the device; ok is false if none waits.
 func (q *FrameQueue) DemandWork(now time.Duration) (w residency.Frames, ok bool) {

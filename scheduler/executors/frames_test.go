@@ -29,7 +29,7 @@ func TestNext(t *testing.T) {
 		q := newFrameQueue(&m, tt.most)
 		for i := range tt.deadlines {
 			at := len(tt.deadlines) - 1 - i // the last deadline comes first
-			q.PushFrame(&queue.Job{Order: uint64(at), Frames: 1, Deadline: tt.deadlines[at]}, 0)
+			q.PushFrame(&Job{Job: queue.Job{Order: uint64(at), Frames: 1, Deadline: tt.deadlines[at]}}, 0)
 		}
 		next := q.NextBatch(0)
 		if len(next) != tt.want || next[0].Order != 0 || !framesInOrder(q.AllFrames()) {
@@ -42,7 +42,7 @@ func TestNext(t *testing.T) {
 func TestLatest(t *testing.T) {
 	m := cost.New(wire.Cost{Base: 10 * time.Millisecond, Unit: 4 * time.Millisecond})
 	q := newFrameQueue(&m, 8)
-	j := &queue.Job{Frames: 1, Deadline: time.Second}
+	j := &Job{Job: queue.Job{Frames: 1, Deadline: time.Second}}
 	q.PushFrame(j, 0)
 	if got := q.LatestStart(j); got != 986*time.Millisecond || q.SecondsWaiting() != 0.014 {
 		t.Errorf("it must start at %v, and takes %v s; want 986ms and 0.014", got, q.SecondsWaiting())

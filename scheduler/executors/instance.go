@@ -14,8 +14,8 @@ import (
 // Instance is a model on an executor, with the jobs that wait for it there.
 type Instance struct {
 	// What is looked at of each instance to find the next pass stands first: there may be thousands.
-	Queue   *queue.Queue // of requests but the lowest
-	Lowest  *queue.Queue // of requests of engine.Lowest
+	Queue   *queue.OwnedQueue[*Job] // of requests but the lowest
+	Lowest  *queue.OwnedQueue[*Job] // of requests of engine.Lowest
 	shared  *Shared
 	waiting int           // jobs but the lowest, frames with and without a promise included
 	blocked [Classes]*Job // wait for pages that other jobs hold; see lease
@@ -83,13 +83,13 @@ func (inst *Instance) openCache() (err error) {
 
 // newQueues has requests wait in new queues.
 func (inst *Instance) newQueues() {
-	inst.Queue = queue.New(inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
-	inst.Lowest = queue.New(inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
-	inst.Cache.SetFollowers(inst.Queue, inst.Lowest)
+	inst.Queue = queue.NewOwned[*Job](inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
+	inst.Lowest = queue.NewOwned[*Job](inst.shared.Policy, &inst.Cost, inst.Cache.Index, inst.Limits.BlockTokens)
+	inst.Cache.SetFollowers(inst.Queue.Queue, inst.Lowest.Queue)
 }
 
 // QueueOf is where jobs of a class wait.
-func (inst *Instance) QueueOf(c Class) *queue.Queue {
+func (inst *Instance) QueueOf(c Class) *queue.OwnedQueue[*Job] {
 	if c == Lowest {
 		return inst.Lowest
 	}
@@ -113,7 +113,7 @@ func (inst *Instance) Enqueue(j *Job) {
 			inst.Came(s.Now)
 		}
 		if j.IsFrame() {
-			s.ExpireAt(&j.expiry, inst.frames.LatestStart(&j.Job))
+			s.ExpireAt(&j.expiry, inst.frames.LatestStart(j))
 		}
 	}
 	inst.pushJob(j)
@@ -132,14 +132,14 @@ func (inst *Instance) pushJob(j *Job) {
 	e := inst.Executor
 	switch {
 	case j.IsPromised():
-		e.promised = insertFrame(e.promised, &j.Job)
+		e.promised = insertFrame(e.promised, j)
 	case j.IsFrame():
-		inst.frames.PushFrame(&j.Job, inst.shared.Now)
+		inst.frames.PushFrame(j, inst.shared.Now)
 		e.feeds++
 	default:
 		q, line := inst.QueueOf(j.Class), &e.lines[j.Class]
 		line.turns -= q.Generating()
-		q.Push(&j.Job)
+		q.Push(&j.Job, j)
 		line.turns += q.Generating()
 		if j.sharesScores() {
 			inst.shared.Scores.AwaitScores(&j.Scores)
@@ -153,9 +153,9 @@ func (inst *Instance) TakeJob(j *Job) {
 	e := inst.Executor
 	switch {
 	case j.IsPromised():
-		e.promised = removeFrame(e.promised, &j.Job)
+		e.promised = removeFrame(e.promised, j)
 	case j.IsFrame():
-		inst.frames.RemoveFrame(&j.Job)
+		inst.frames.RemoveFrame(j)
 		e.feeds--
 	default:
 		q, line := inst.QueueOf(j.Class), &e.lines[j.Class]
@@ -173,15 +173,11 @@ func (inst *Instance) TakeJob(j *Job) {
 // Jobs lists those that wait in the instance, in no order that matters.
 func (inst *Instance) Jobs() (list []*Job) {
 	for c := range Classes {
-		for q := range inst.QueueOf(c).All() {
-			list = append(list, jobOf(q))
-		}
+		list = slices.AppendSeq(list, inst.QueueOf(c).All())
 	}
-	for _, q := range inst.frames.AllFrames() {
-		list = append(list, jobOf(q))
-	}
-	for _, q := range inst.Executor.promised {
-		if j := jobOf(q); j.Instance == inst {
+	list = append(list, inst.frames.AllFrames()...)
+	for _, j := range inst.Executor.promised {
+		if j.Instance == inst {
 			list = append(list, j)
 		}
 	}
@@ -193,11 +189,12 @@ func (inst *Instance) Waits() bool { return inst.waiting+inst.Lowest.Len() > 0 }
 
 // NewestJob is the job of a class that came last and holds no pages yet; nil if there is none.
 func (inst *Instance) NewestJob(c Class) *Job {
-	q := inst.QueueOf(c).Newest()
-	for q != nil && q.Lease != nil {
-		q = q.Older() // its pages are there
+	for j := range inst.QueueOf(c).All() {
+		if j.Lease == nil {
+			return j
+		}
 	}
-	return jobOf(q)
+	return nil
 }
 
 // Passes lists the passes of the instance.
@@ -321,7 +318,7 @@ func (inst *Instance) acquirePages(j *Job) (found int, ok bool) {
 		return 0, false
 	}
 	q := inst.QueueOf(j.Class)
-	return inst.Cache.LeasePages(&j.Job, own, max(q.Shared(j.Chain, j.Cached), inst.awaitedBlocks(j)), j.Class == Lowest, q)
+	return inst.Cache.LeasePages(&j.Job, own, max(q.Shared(j.Chain, j.Cached), inst.awaitedBlocks(j)), j.Class == Lowest, q.Queue)
 }
 
 // ReleasePages gives a job's pages back.

@@ -79,7 +79,7 @@ func ClassOf(isLowest bool) Class {
 func (s *Shared) NewJob(m *wire.Submit, from *Frontend) *Job {
 	arrival := s.Now - max(m.Waited, 0)
 	j := &Job{Submit: m, Asks: new(engine.Tokens), Frontend: from, Class: ClassOf(m.IsLowest()), Arrival: arrival}
-	j.Job = queue.Job{Of: j, Order: s.orders, Aged: arrival.Seconds(), Priority: m.Priority, Flow: s.flowOf(m)}
+	j.Job = queue.Job{Order: s.orders, Aged: arrival.Seconds(), Priority: m.Priority, Flow: s.flowOf(m)}
 	switch w := m.Work.(type) {
 	case *engine.Tokens:
 		j.Asks = w
@@ -105,14 +105,6 @@ func (s *Shared) flowOf(m *wire.Submit) queue.Flow {
 		return queue.Flow{User: m.User}
 	}
 	return queue.Flow{Job: m.ID}
-}
-
-// jobOf is whose place in a queue this is; nil of none.
-func jobOf(q *queue.Job) *Job {
-	if q == nil {
-		return nil
-	}
-	return q.Of.(*Job)
 }
 
 // IsFrame says that the job is of no use after its deadline, even if it has been started.

@@ -83,8 +83,8 @@ func anyPass(*Pass) bool { return true }
 // abortOneLowest gives an instance pages that lowest jobs hold while they wait to generate, or in passes; it says whether there were
 // any. What they had computed is computed again.
 func (inst *Instance) abortOneLowest() bool {
-	for q := range inst.Lowest.All() {
-		if j := jobOf(q); j.Lease != nil {
+	for j := range inst.Lowest.All() {
+		if j.Lease != nil {
 			inst.TakeJob(j)
 			j.ReleasePages()
 			inst.pushJob(j)

@@ -161,7 +161,7 @@ func (i *PackedItem) firstUnknown() (kvcache.Hash, bool) {
 type filling struct {
 	Packing
 	instance *Instance
-	queue    *queue.Queue // of the instance, for the pass's class
+	queue    *queue.OwnedQueue[*Job] // of the instance, for the pass's class
 	pass     *Pass
 	limit    int // of items
 }
@@ -229,7 +229,7 @@ func (k *filling) mostRows() int {
 // addGenerating packs jobs that go on from a token, in turn.
 func (k *filling) addGenerating() {
 	for len(k.pass.Items) < k.limit && k.Rows < k.mostRows() {
-		j := jobOf(k.queue.Turn())
+		j := k.queue.Turn()
 		if j == nil || !k.paysFor(j) {
 			return
 		}

@@ -47,7 +47,7 @@ func (e *Executor) nextTurn(c Class) *Job {
 	if best == nil {
 		return nil
 	}
-	return jobOf(best.QueueOf(c).Turn())
+	return best.QueueOf(c).Turn()
 }
 
 // beginByChoice begins a pass with the job of a class that is to be computed next, or with frames, or lets a paused pass go
@@ -128,13 +128,13 @@ func (inst *Instance) urgencyKey(j *Job) float64 {
 // headJob is the job of a class that is an instance's policy's choice, or if there are no pages for that, of those that need none.
 func (inst *Instance) headJob(c Class, tried int) *Job {
 	if tried == noPages {
-		return jobOf(inst.QueueOf(c).FirstPlain(inst.shared.Seconds()))
+		return inst.QueueOf(c).FirstPlain(inst.shared.Seconds())
 	}
 	var blocked *queue.Job
 	if j := inst.blocked[c]; j != nil {
 		blocked = &j.Job
 	}
-	return jobOf(inst.QueueOf(c).First(inst.shared.Seconds(), blocked))
+	return inst.QueueOf(c).First(inst.shared.Seconds(), blocked)
 }
 
 // firstJob is head, with what the job finds of the cache as it is now.
@@ -175,14 +175,12 @@ func (e *Executor) beginWith(j *Job) bool {
 }
 
 // startFrames begins a pass of waiting frames.
-func (e *Executor) startFrames(frames []*queue.Job, nested bool) bool {
-	if len(frames) == 0 || !jobOf(frames[0]).Instance.beginArea(Live) {
+func (e *Executor) startFrames(frames []*Job, nested bool) bool {
+	if len(frames) == 0 || !frames[0].Instance.beginArea(Live) {
 		return false
 	}
-	p := newPass(jobOf(frames[0]))
-	for _, q := range frames[1:] {
-		p.Items = append(p.Items, jobOf(q))
-	}
+	p := newPass(frames[0])
+	p.Items = append(p.Items, frames[1:]...)
 	for _, j := range p.Items {
 		p.Instance.TakeJob(j)
 		p.Instance.leasePages(j)
@@ -192,7 +190,7 @@ func (e *Executor) startFrames(frames []*queue.Job, nested bool) bool {
 }
 
 // NestFrames begins a pass of frames inside the running one.
-func (e *Executor) NestFrames(frames []*queue.Job) {
+func (e *Executor) NestFrames(frames []*Job) {
 	if e.startFrames(frames, true) {
 		e.shared.Stats.Nested++
 	}

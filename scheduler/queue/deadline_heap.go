@@ -1,10 +1,6 @@
 package queue
 
-import (
-	"cmp"
-	"container/heap"
-	"time"
-)
+import "time"
 
 // Expiry is a job's place in a DeadlineHeap; it has one place at most.
 type Expiry[T any] struct {
@@ -18,22 +14,23 @@ type Expiry[T any] struct {
 }
 
 // DeadlineHeap holds entries by when they expire.
-type DeadlineHeap[T any] struct{ entries expiries[T] }
+type DeadlineHeap[T any] struct{ entries minHeap[*Expiry[T]] }
 
 // SetExpiry has an entry expire at a time, and no more at one set before.
 func (q *DeadlineHeap[T]) SetExpiry(e *Expiry[T], at time.Duration) {
 	e.at = at
 	if e.place == 0 {
-		heap.Push(&q.entries, e)
+		q.entries.push(e)
 	} else {
-		heap.Fix(&q.entries, e.place-1)
+		q.entries.fix(e.place - 1)
 	}
 }
 
 // ForgetExpiry lets an entry expire no more.
 func (q *DeadlineHeap[T]) ForgetExpiry(e *Expiry[T]) {
 	if e.place > 0 {
-		heap.Remove(&q.entries, e.place-1)
+		q.entries.remove(e.place - 1)
+		e.place = 0
 	}
 }
 
@@ -90,26 +87,8 @@ func (u *Unstarted[T]) FirstExpiry() (job T, at time.Duration, ok bool) {
 	return u.expiries.FirstExpiry()
 }
 
-// expiries implements heap.Interface.
-type expiries[T any] []*Expiry[T]
+func (e *Expiry[T]) before(other *Expiry[T]) bool {
+	return e.at < other.at || e.at == other.at && e.Order < other.Order
+}
 
-func (h expiries[T]) Len() int { return len(h) }
-func (h expiries[T]) Less(a, b int) bool {
-	return cmp.Or(cmp.Compare(h[a].at, h[b].at), cmp.Compare(h[a].Order, h[b].Order)) < 0
-}
-func (h expiries[T]) Swap(a, b int) {
-	h[a], h[b] = h[b], h[a]
-	h[a].place, h[b].place = a+1, b+1
-}
-func (h *expiries[T]) Push(x any) {
-	*h = append(*h, x.(*Expiry[T]))
-	x.(*Expiry[T]).place = len(*h)
-}
-func (h *expiries[T]) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	e.place = 0
-	return e
-}
+func (e *Expiry[T]) moved(to int) { e.place = to + 1 }

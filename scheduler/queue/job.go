@@ -11,7 +11,6 @@ import (
 
 // Job is what of a job decides when it runs. A Queue changes only what it finds of the cache.
 type Job struct {
-	Of        any           // whose place in the queue this is
 	Order     uint64        // of submission; breaks ties
 	Aged      float64       // from when it ages, in seconds
 	Priority  int           // lower first, under the priority policy
@@ -34,6 +33,7 @@ type place struct {
 	turn      *turn // while it waits to generate, in place of a node
 	older     *Job  // pushed before it
 	newer     *Job  // pushed after it
+	owner     int   // position in an OwnedQueue
 }
 
 // Flow is whose turn it is to generate: a user's, where fairness is among users, or else a job's.

@@ -42,15 +42,6 @@ func (q *Queue) Len() int { return q.size }
 // Generating is the number of them that go on from a token.
 func (q *Queue) Generating() int { return q.generating.Len() }
 
-// Newest is the job that was pushed last; nil if none waits.
-func (q *Queue) Newest() *Job { return q.newest }
-
-// Older is the waiting job that was pushed before another; nil if there is none.
-func (j *Job) Older() *Job { return j.older }
-
-// Forget drops a job's place in a Queue that is gone.
-func (j *Job) Forget() { j.node, j.turn, j.older, j.newer = nil, nil, nil, nil }
-
 // savedByPrefix is what a prefix in the cache takes off the key of any job.
 func (q *Queue) savedByPrefix(r Reach) float64 {
 	cached, loads := q.Useful(r)
@@ -115,7 +106,7 @@ func (q *Queue) Remove(j *Job) {
 	if j.older != nil {
 		j.older.newer = j.newer
 	}
-	j.Forget()
+	j.node, j.turn, j.older, j.newer = nil, nil, nil, nil
 	q.size--
 	q.Predicted.Subtract(j.Predicted)
 	if q.size == 0 {

@@ -24,13 +24,13 @@ func TestQueueEqualsRescan(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := cost.New(wire.Cost{Unit: time.Second, Pair: float64(rng.IntN(2)) / 64, Load: time.Duration(rng.IntN(5)) * time.Second / 2})
-			q := New(named(t, name), &m, index, 2)
+			q := NewOwned[uint64](named(t, name), &m, index, 2)
 			var waiting []*Job
 			for i := range 120 {
 				switch op := rng.IntN(8); {
 				case op < 4 || len(waiting) == 0:
 					j := branchingJob(rng, i)
-					q.Push(j)
+					q.Push(j, j.Order)
 					waiting = append(waiting, j)
 				case op < 6:
 					k := rng.IntN(len(waiting))
@@ -45,6 +45,13 @@ func TestQueueEqualsRescan(t *testing.T) {
 				}
 				if err := q.CheckIntegrity(float64(i)); err != nil {
 					t.Fatalf("%s, seed %d, step %d: %v", name, seed, i, err)
+				}
+				orders := slices.Collect(q.All())
+				for j := range q.Queue.All() {
+					if len(orders) == 0 || orders[0] != j.Order {
+						t.Fatalf("%s, seed %d, step %d: the owners are %v at job %d", name, seed, i, orders, j.Order)
+					}
+					orders = orders[1:]
 				}
 			}
 		}
