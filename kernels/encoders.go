@@ -9,23 +9,6 @@ type Norm struct {
 	Eps          float32
 }
 
-// Activation is the function between the two matrices of a feed-forward network.
-type Activation uint8
-
-// The activations (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016).
-const (
-	GELU     Activation = iota // x times the normal distribution's share below x
-	GELUTanh                   // GELU with that share approximated by tanh
-	activations
-)
-
-func (a Activation) String() string {
-	if a < activations {
-		return [...]string{"gelu", "gelu_tanh"}[a]
-	}
-	return fmt.Sprintf("activation %d", uint8(a))
-}
-
 // Encoders is a Backend that also computes encoders: layer normalisation, GELU, and attention that looks both ways.
 // What holds of Backend's operations holds of these, the promise of a row's bits with it; those of AttentionBothWays
 // depend on the row's whole sequence.

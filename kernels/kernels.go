@@ -176,6 +176,24 @@ type Rope interface {
 	MaxPositions() int
 }
 
+// Activation is the function between the two matrices of a feed-forward network.
+type Activation uint8
+
+// The activations (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016).
+const (
+	SiLU     Activation = iota // x times its sigmoid; of gated networks alone
+	GELU                       // x times the normal distribution's share below x
+	GELUTanh                   // GELU with that share approximated by tanh
+	activations
+)
+
+func (a Activation) String() string {
+	if a < activations {
+		return [...]string{"silu", "gelu", "gelu_tanh"}[a]
+	}
+	return fmt.Sprintf("activation %d", uint8(a))
+}
+
 // Heads is the shape of attention. Queries of head h use the keys of head h / (Q/KV).
 type Heads struct{ Q, KV, Dim int }
 
@@ -265,8 +283,8 @@ type Backend interface {
 	// with matrices up to maxIn x maxOut, of which the largest in codes are given; used to plan memory.
 	ScratchBytes(rows, maxIn, maxOut int, largest LargestCodes) int64
 
-	// Embed sets x[i] = table[ids[i]]. Sync returns an error for an id beyond the table, and for a table of I8.
-	Embed(x Mat, table Table, ids []uint32)
+	// Embed sets x[i] = scale * table[ids[i]]. Sync returns an error for an id beyond the table, and for a table of I8.
+	Embed(x Mat, table Table, ids []uint32, scale float32)
 	// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias, for Q, K and V.
 	NormLinear(dst Mat, x Mat, w Vector, eps float32, l Linear)
 	// StoreKV normalises (if asked) and rotates the queries in place and the keys, and writes keys and
@@ -279,8 +297,8 @@ type Backend interface {
 	Attention(dst Mat, qkv Mat, spec AttentionSpec, blockTokens int, segs []Segment)
 	// AddLinear sets x += src l^T + bias.
 	AddLinear(x Mat, src Mat, l Linear)
-	// MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
-	MLP(x Mat, w Vector, eps float32, gated, down Linear)
+	// MLP sets x += down(act(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+	MLP(x Mat, w Vector, eps float32, act Activation, gated, down Linear)
 	// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], float32; nil ids mean every row of
 	// the table.
 	Logits(dst Mat, x Mat, w Vector, eps float32, table Table, ids []uint32)

@@ -10,8 +10,8 @@ type Rank interface {
 	PartialTypes() []DType
 	// Product sets the partial dst = src l^T + bias.
 	Product(dst, src Mat, l Linear)
-	// MLPProduct sets the partial dst = down(silu(g) * u), with (g, u) as in MLP; dst is not x.
-	MLPProduct(dst, x Mat, w Vector, eps float32, gated, down Linear)
+	// MLPProduct sets the partial dst = down(act(g) * u), with (g, u) as in MLP; dst is not x.
+	MLPProduct(dst, x Mat, w Vector, eps float32, act Activation, gated, down Linear)
 	// AddSum sets x += parts[0] + parts[1] + ...; the parts are summed in this order first, in float32,
 	// and are of one type. They may lie
 	// in buffers of other ranks of the same kind where the device can read those.

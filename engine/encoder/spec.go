@@ -142,13 +142,14 @@ func commonSpec(c *weights.Config) (spec, error) {
 
 // activationOf is that of hidden_act's name.
 func activationOf(key, name string) (kernels.Activation, error) {
-	switch name {
-	case "", "gelu":
+	if name == "" {
 		return kernels.GELU, nil
-	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast":
-		return kernels.GELUTanh, nil
 	}
-	return 0, fmt.Errorf("%s is %q, want gelu, gelu_new or gelu_pytorch_tanh", key, name)
+	act, err := weights.ActivationOf(key, name)
+	if err == nil && act == kernels.SiLU {
+		err = fmt.Errorf("%s is %q, which encoders are not computed with", key, name)
+	}
+	return act, err
 }
 
 // valueOr is a key's value, or the default where it is absent.

@@ -86,7 +86,7 @@ func (p *Pass) embedGroup(g *group) {
 			words, positions, types = append(words, id), append(positions, uint32(m.spec.first+at)), append(types, typ)
 		}
 	}
-	b.Embed(x, e.words, words)
+	b.Embed(x, e.words, words, 1)
 	if e.types != nil {
 		b.AddEmbed(x, e.types, types)
 	}

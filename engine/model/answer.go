@@ -83,7 +83,11 @@ func (p *Pass) answerLogits(x kernels.Mat, all []question) error {
 		}
 		var wg sync.WaitGroup
 		for i, q := range all[:n] {
-			wg.Go(func() { replies[i] = q.replyFromLogits(m.work.rowsOnHost[i][:out.Cols]) }) // ends with its row
+			wg.Go(func() { // ends with its row
+				logits := m.work.rowsOnHost[i][:out.Cols]
+				m.spec.ScaleLogits(logits)
+				replies[i] = q.replyFromLogits(logits)
+			})
 		}
 		wg.Wait()
 		for i, q := range all[:n] {

@@ -21,7 +21,7 @@ func (p *Pass) computeLayer(c *chunk, l *layer, window int) {
 	b.StoreKV(qkv, m.ropeSpec(l, m.spec.Heads), m.opts.BlockTokens, c.segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, c.segs)
 	b.AddLinear(x, attn, l.out)
-	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
+	b.MLP(x, l.mlpNorm, eps, m.spec.Act, l.gated, l.down)
 }
 
 // storeLastKV computes the last layer's keys and values of a chunk.

@@ -94,10 +94,45 @@ func (m *Model) tensorPart(kind string, set func(kernels.Held), t store.Tensor) 
 		p.Bytes = int64(t.Shape[0]) * int64(t.Shape[1]) * m.backend.ActType().Size()
 		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) { return m.backend.NewTable(t[0]) }
 	} else {
+		p.Kind += m.offsetKind()
 		p.Bytes = 4 * int64(t.Shape[0])
-		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) { return m.backend.NewVector(t[0]) }
+		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
+			weight, err := m.offsetNorm(t[0])
+			if err != nil {
+				return nil, err
+			}
+			return m.backend.NewVector(weight)
+		}
 	}
 	return p
+}
+
+// offsetKind ends the kinds of parts whose norms have an offset.
+func (m *Model) offsetKind() string {
+	if m.spec.NormOffset == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" plus %g", m.spec.NormOffset)
+}
+
+// offsetNorm is a norm's weights with the family's offset.
+func (m *Model) offsetNorm(t kernels.HostTensor) (kernels.HostTensor, error) {
+	if m.spec.NormOffset == 0 {
+		return t, nil
+	}
+	if err := t.CheckUnquantized(); err != nil {
+		return t, err
+	}
+	raw := make([]byte, len(t.Data))
+	if err := t.ReadPart(raw, t.Data); err != nil {
+		return t, err
+	}
+	values := make([]float32, t.Rows*t.Cols)
+	kernels.Expand(values, t.Type, raw)
+	for i := range values {
+		values[i] += m.spec.NormOffset
+	}
+	return kernels.HostTensor{Name: t.Name, Type: kernels.F32, Rows: t.Rows, Cols: t.Cols, Data: bytesOf(values)}, nil
 }
 
 // scaleBytes is a scale's size in a backend's memory.

@@ -1,4 +1,4 @@
-// Package model is the forward pass of Llama, Mistral and Qwen models over a kernels.Backend: layer
+// Package model is the forward pass of decoders (Llama and the families like it) over a kernels.Backend: layer
 // by layer over whole prompts, in chunks of rows, with logits only where they are asked for.
 package model
 

@@ -81,8 +81,8 @@ func (r narrowRank) Product(dst, src kernels.Mat, l kernels.Linear) {
 	r.round(dst)
 }
 
-func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	r.Rank.MLPProduct(dst, x, w, eps, gated, down)
+func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	r.Rank.MLPProduct(dst, x, w, eps, act, gated, down)
 	r.round(dst)
 }
 

@@ -108,7 +108,7 @@ func (p *Pass) embedChunk(c *chunk) {
 		return
 	}
 	for i, s := range c.segs {
-		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].At(s.Pos, s.Pos+s.Rows))
+		p.m.backend.Embed(c.x.Slice(s.Row, s.Row+s.Rows), p.m.table, c.items[i].At(s.Pos, s.Pos+s.Rows), p.m.spec.EmbedScale)
 	}
 }
 

@@ -91,7 +91,7 @@ func (p *Pass) finishLastLayer(l *lastLayer, window int, asked []question, segs 
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, segs)
 	b.AddLinear(x, attn, l.out)
-	b.MLP(x, l.mlpNorm, eps, l.gated, l.down)
+	b.MLP(x, l.mlpNorm, eps, m.spec.Act, l.gated, l.down)
 	return x
 }
 

@@ -42,13 +42,17 @@ type finalNorm struct {
 
 func (m *Model) normPart(t store.Tensor) store.Part {
 	p := m.tensorPart("vector", nil, t)
-	p.Kind = "final norm"
+	p.Kind = "final norm" + m.offsetKind()
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
-		host, err := pooling.NewMatrix(t[0])
+		weight, err := m.offsetNorm(t[0])
 		if err != nil {
 			return nil, err
 		}
-		device, err := m.backend.NewVector(t[0])
+		host, err := pooling.NewMatrix(weight)
+		if err != nil {
+			return nil, err
+		}
+		device, err := m.backend.NewVector(weight)
 		return &finalNorm{device, host}, err
 	}
 	p.Set = func(h kernels.Held) {

@@ -3,8 +3,10 @@ package weights
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/prefillonly/prefillonly/internal/regular"
 	"path/filepath"
+
+	"github.com/prefillonly/prefillonly/internal/regular"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Config is what of config.json the forward pass depends on. Fields carry the names of Hugging
@@ -42,6 +44,16 @@ type Config struct {
 	QuantizationConfig *Quantization `json:"quantization_config"`
 
 	EncoderConfig
+
+	raw []byte // nil of a Config that was not read
+}
+
+// ReadKeys decodes more keys of config.json, which one family alone has. It leaves those of a Config that was not read.
+func (c *Config) ReadKeys(into any) error {
+	if c.raw == nil {
+		return nil
+	}
+	return json.Unmarshal(c.raw, into)
 }
 
 // Labels is how many logits a classification head gives; two where nothing is said, as transformers has it.
@@ -112,7 +124,21 @@ func ParseConfig(raw []byte) (Config, error) {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
+	c.raw = raw
 	return c, nil
+}
+
+// ActivationOf is the activation that a key of config.json names.
+func ActivationOf(key, name string) (kernels.Activation, error) {
+	switch name {
+	case "silu", "swish":
+		return kernels.SiLU, nil
+	case "gelu":
+		return kernels.GELU, nil
+	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast":
+		return kernels.GELUTanh, nil
+	}
+	return 0, fmt.Errorf("%s is %q, want silu, gelu, gelu_new or gelu_pytorch_tanh", key, name)
 }
 
 // CheckSizes says which size that decoders with these keys need is missing, or beyond any model's: no product of

@@ -71,7 +71,7 @@ var arrows = map[string][]string{
 	"engine/model/pace":          {},
 	"engine/pooling":             {"engine", "kernels"},
 	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
-	"engine/model/calibrate":     {"engine", "engine/model", "engine/weights", "engine/wire", "kernels"},
+	"engine/model/calibrate":     {"engine", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "kernels"},
 	"engine/encoder":             {"engine", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/encoder/encodertest": {"engine/weights", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},

@@ -142,7 +142,7 @@ func BenchmarkLinear(b *testing.B) {
 		}{
 			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.NormLinear(r.wide, r.x, l.norm, 1e-6, l.qkv) }},
 			{"AddLinear", [][2]int{{hidden, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.AddLinear(r.x, r.narrow, l.o) }},
-			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(m *cpu.Backend, l *layer, r *residuals) { m.MLP(r.x, l.norm, 1e-6, l.gated, l.down) }},
+			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(m *cpu.Backend, l *layer, r *residuals) { m.MLP(r.x, l.norm, 1e-6, kernels.SiLU, l.gated, l.down) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
 				backend := newBackend(b)
@@ -255,7 +255,7 @@ func BenchmarkQuantised(b *testing.B) {
 					for b.Loop() {
 						for i, m := range both {
 							start := threadTime(b)
-							backend.MLP(x, norm, 1e-6, m.gated, m.down)
+							backend.MLP(x, norm, 1e-6, kernels.SiLU, m.gated, m.down)
 							shortest[i] = min(shortest[i], threadTime(b)-start)
 						}
 					}

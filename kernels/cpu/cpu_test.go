@@ -176,7 +176,7 @@ func TestNaNStaysVisible(t *testing.T) {
 	}
 	values[7*width+3] = float32(math.NaN())
 	x := upload(t, b, rows, width, values)
-	b.MLP(x, norm, 1e-6, gated, down)
+	b.MLP(x, norm, 1e-6, kernels.SiLU, gated, down)
 	for i, v := range download(t, b, x) {
 		if isNaN := v != v; isNaN != (i/width == 7) {
 			t.Fatalf("element %d of row %d is %v", i%width, i/width, v)
@@ -210,13 +210,13 @@ func TestMisfitsAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer table.Free()
-	b.Embed(x, table, []uint32{3, 10})
+	b.Embed(x, table, []uint32{3, 10}, 1)
 	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "token 10") {
 		t.Errorf("a token beyond the table: %v", err)
 	}
 	long := x
 	long.Rows = 3
-	b.Embed(long, table, []uint32{1, 2, 3})
+	b.Embed(long, table, []uint32{1, 2, 3}, 1)
 	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "buffer of 384") {
 		t.Errorf("a matrix longer than its buffer: %v", err)
 	}
@@ -240,12 +240,12 @@ func TestPoolLosesNoTask(t *testing.T) {
 		ids[i] = uint32(rows - 1 - i)
 	}
 	x := upload(t, b, rows, width, make([]float32, rows*width))
-	b.Embed(x, table, ids)
+	b.Embed(x, table, ids, 1)
 	want := download(t, b, x)
 	zero := make([]byte, x.Buf.Bytes())
 	for round := range 3000 {
 		b.Write(x.Buf, 0, zero)
-		b.Embed(x, table, ids)
+		b.Embed(x, table, ids, 1)
 		if round%100 == 0 {
 			for i, v := range download(t, b, x) {
 				if v != want[i] {
@@ -309,7 +309,7 @@ func TestScratchBytesIsTrue(t *testing.T) {
 	}
 	x := upload(t, b, rows, width, make([]float32, rows*width))
 	before := resident(t)
-	b.MLP(x, norm, 1e-6, gated, down)
+	b.MLP(x, norm, 1e-6, kernels.SiLU, gated, down)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,8 @@ func (b *Backend) LayerNormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.
 
 // LayerNormMLP keeps the activation between its two products packed, some rows at a time.
 func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
-	of := map[kernels.Activation]C.pf_activation{kernels.GELU: C.PF_GELU_ERF, kernels.GELUTanh: C.PF_GELU_TANH}
-	how, known := of[act]
-	if !known {
+	how, known := activations[act]
+	if !known || act == kernels.SiLU && up.(*linear).c.gated == 0 {
 		b.fail("LayerNormMLP: unknown activation %v", act)
 		return
 	}

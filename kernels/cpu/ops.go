@@ -46,17 +46,25 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 }
 
 // MLP keeps the activation between its two products packed, some rows at a time.
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.mlp("MLP", x, x, w, eps, gated, down)
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	b.mlp("MLP", x, x, w, eps, act, gated, down)
 }
 
+// activations are the kernels' numbers of activations.
+var activations = map[kernels.Activation]C.pf_activation{kernels.SiLU: C.PF_SILU, kernels.GELU: C.PF_GELU_ERF, kernels.GELUTanh: C.PF_GELU_TANH}
+
 // mlp adds the product to dst.
-func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+func (b *Backend) mlp(op string, dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	how, known := activations[act]
+	if !known {
+		b.fail("%s: unknown activation %v", op, act)
+		return
+	}
 	if !b.inner(op, x, gated, down) {
 		return
 	}
 	if rows, ok := b.residual(op, x, w, eps); ok {
-		b.check(op, C.pf_mlp(b.pool, b.products, float32s(dst), C.size_t(dst.Stride), &rows, C.PF_SILU, &gated.(*linear).c, &down.(*linear).c))
+		b.check(op, C.pf_mlp(b.pool, b.products, float32s(dst), C.size_t(dst.Stride), &rows, how, &gated.(*linear).c, &down.(*linear).c))
 	}
 }
 

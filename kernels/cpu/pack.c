@@ -163,6 +163,7 @@ typedef struct embedding {
 	const pf_rows *x;
 	const pf_bf16 *table;
 	const uint32_t *ids;
+	float scale;
 } embedding;
 
 enum { EMBED_ROWS = 64 }; // of one task
@@ -172,13 +173,17 @@ static void embed_task(void *arg, int task, int thread)
 	(void)thread;
 	const embedding *e = arg;
 	int end = pf_min((task + 1) * EMBED_ROWS, e->x->rows);
-	for (int i = task * EMBED_ROWS; i < end; i++)
-		pf_to_f32(e->x->x + i * e->x->stride, e->table + (size_t)e->ids[i] * e->x->cols, PF_BF16, (size_t)e->x->cols);
+	for (int i = task * EMBED_ROWS; i < end; i++) {
+		float *x = e->x->x + i * e->x->stride;
+		pf_to_f32(x, e->table + (size_t)e->ids[i] * e->x->cols, PF_BF16, (size_t)e->x->cols);
+		for (int j = 0; e->scale != 1 && j < e->x->cols; j++)
+			x[j] *= e->scale;
+	}
 }
 
-void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids)
+void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids, float scale)
 {
-	embedding e = {x, table, ids};
+	embedding e = {x, table, ids, scale};
 	pf_parallel(pool, embed_task, &e, pf_ceil(x->rows, EMBED_ROWS));
 }
 
@@ -203,6 +208,6 @@ static void add_embed_task(void *arg, int task, int thread)
 
 void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids)
 {
-	embedding e = {x, table, ids};
+	embedding e = {x, table, ids, 1};
 	pf_parallel(pool, add_embed_task, &e, pf_ceil(x->rows, EMBED_ROWS));
 }

@@ -234,8 +234,8 @@ int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf
 int pf_coded_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *table, int first,
                     const uint32_t *ids, int count);
 
-// pf_embed sets row i of x to table row ids[i].
-void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);
+// pf_embed sets row i of x to scale times table row ids[i].
+void pf_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids, float scale);
 
 // pf_add_embed adds table row ids[i] to row i of x.
 void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const uint32_t *ids);

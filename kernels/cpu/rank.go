@@ -26,9 +26,9 @@ func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
 }
 
 // MLPProduct adds to zeros.
-func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
 	if b.clear("MLPProduct", dst, x.Rows, x.Cols) {
-		b.mlp("MLPProduct", dst, x, w, eps, gated, down)
+		b.mlp("MLPProduct", dst, x, w, eps, act, gated, down)
 	}
 }
 

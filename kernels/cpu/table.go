@@ -94,9 +94,9 @@ func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
 }
 
 // Embed looks rows up; an id beyond the table is an error.
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32, scale float32) {
 	if rows, ok := b.embedded("Embed", x, t, ids); ok {
-		C.pf_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)))
+		C.pf_embed(b.pool, &rows, t.(*table).bf16(), (*C.uint32_t)(unsafe.SliceData(ids)), C.float(scale))
 	}
 }
 

@@ -134,15 +134,15 @@ func (b *Backend) normOperand(x kernels.Mat, w kernels.Vector, eps float32, l *l
 	return o
 }
 
-// swigluOperand enqueues silu(gate) * up as the operand for down; rows of both are dense.
-func (b *Backend) swigluOperand(both kernels.Mat, down *linear, room Ptr) loadInstruction {
+// gatedOperand enqueues act(gate) * up as the operand for down; rows of both are dense.
+func (b *Backend) gatedOperand(both kernels.Mat, act kernels.Activation, down *linear, room Ptr) loadInstruction {
 	o := b.place(room, both.Rows, down)
 	if o.typ.Scaled() {
-		b.quantizeRows("pf_swiglu", both.Rows, o, uint64(at(both)), uint64(down.in))
+		b.quantizeRows("pf_gated", both.Rows, o, uint64(at(both)), uint64(down.in), uint64(act))
 		return o
 	}
 	columns := max(1, down.in/8/block)
-	b.device.Launch("pf_swiglu", [2]int{both.Rows, columns}, block, uint64(o.at), uint64(at(both)), uint64(down.in))
+	b.device.Launch("pf_gated", [2]int{both.Rows, columns}, block, uint64(o.at), uint64(at(both)), uint64(down.in), uint64(act))
 	return o
 }
 

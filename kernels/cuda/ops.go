@@ -29,14 +29,14 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestC
 }
 
 // Embed launches one block a row.
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32, scale float32) {
 	rows := t.(table)
 	if rows.typ.Scaled() {
 		b.fail("a table of %s is an LM head, which nothing is looked up in", rows.typ)
 		return
 	}
 	if list, ok := b.rowsIn(rows, ids); ok {
-		b.device.Launch("pf_embed", [2]int{len(ids), 1}, block, uint64(at(x)), uint64(x.Stride), uint64(rows.at()), uint64(list), uint64(rows.in))
+		b.device.Launch("pf_embed", [2]int{len(ids), 1}, block, uint64(at(x)), uint64(x.Stride), uint64(rows.at()), uint64(list), uint64(rows.in), floatArg(scale))
 	}
 }
 
@@ -104,13 +104,13 @@ func (b *Backend) addBias(x kernels.Mat, m *linear) {
 	}
 }
 
-// MLP is norm, the gated product, SwiGLU, and the down product into x.
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.mlp(x, x, w, eps, gated, down, true)
+// MLP is norm, the gated product, its activation, and the down product into x.
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	b.mlp(x, x, w, eps, act, gated, down, true)
 }
 
 // mlp sets dst to the down product, or adds it.
-func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear, add bool) {
+func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear, add bool) {
 	g, d, into := gated.(*linear), down.(*linear), result{dst, add}
 	both := result{Mat: kernels.Mat{Rows: x.Rows, Cols: g.out, Stride: g.out, Type: kernels.BF16}}
 	inBytes, bothBytes, hiddenBytes := b.operandBytes(x.Rows, g), roundUp(2*int64(x.Rows)*int64(g.out)), b.operandBytes(x.Rows, d)
@@ -122,7 +122,7 @@ func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, 
 	hidden := room + Ptr(inBytes+bothBytes)
 	sums := hidden + Ptr(hiddenBytes)
 	b.enqueueProduct(b.normOperand(x, w, eps, g, room), g, both, sums)
-	b.enqueueProduct(b.swigluOperand(both.Mat, d, hidden), d, into, sums)
+	b.enqueueProduct(b.gatedOperand(both.Mat, act, d, hidden), d, into, sums)
 }
 
 // Logits multiplies by the whole table, or takes the dot products with the listed rows.

@@ -17,8 +17,8 @@ func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
 }
 
 // MLPProduct is MLP whose last product does not accumulate.
-func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.mlp(dst, x, w, eps, gated, down, false)
+func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	b.mlp(dst, x, w, eps, act, gated, down, false)
 }
 
 // AddSum is one kernel; the parts' types and strides must be equal.

@@ -126,7 +126,7 @@ func newEncoderMLP(d *fixture, gated bool, act kernels.Activation, typ kernels.D
 		return encoderMLP{up, down, func(in Matrix) []float64 {
 			h := in.TimesTransposed(u, bias)
 			for i := range h.V {
-				h.V[i] = GELU(h.V[i], act)
+				h.V[i] = Activate(h.V[i], act)
 			}
 			return h.TimesTransposed(w, b).V
 		}}
@@ -135,7 +135,7 @@ func newEncoderMLP(d *fixture, gated bool, act kernels.Activation, typ kernels.D
 	return encoderMLP{up, down, func(in Matrix) []float64 {
 		g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(other, nil)
 		for i := range g.V {
-			g.V[i] = GELU(g.V[i], act) * u.V[i]
+			g.V[i] = Activate(g.V[i], act) * u.V[i]
 		}
 		return g.TimesTransposed(w, b).V
 	}}
@@ -143,9 +143,9 @@ func newEncoderMLP(d *fixture, gated bool, act kernels.Activation, typ kernels.D
 
 func (s suite) testLayerNormMLP(t *testing.T) {
 	for _, c := range []mlpCase{
-		{1, 48, 77, kernels.BF16}, {2, 64, 176, kernels.F16}, {17, 100, 301, kernels.F32}, {65, 96, 33, kernels.BF16}, {300, 130, 250, kernels.BF16},
+		{1, 48, 77, kernels.BF16, 0}, {2, 64, 176, kernels.F16, 0}, {17, 100, 301, kernels.F32, 0}, {65, 96, 33, kernels.BF16, 0}, {300, 130, 250, kernels.BF16, 0},
 	} {
-		for act := range kernels.GELUTanh + 1 {
+		for act := kernels.GELU; act <= kernels.GELUTanh; act++ {
 			for _, gated := range []bool{false, true} {
 				eachNorm(t, fmt.Sprintf("%dx%dx%d-%s-%v-gated=%t", c.rows, c.hidden, c.inter, c.typ, act, gated), func(t *testing.T, norm, bias bool) {
 					d := newFixture(t, s.open(t))

@@ -43,7 +43,7 @@ func (s fp8Suite) testLinears(t *testing.T) {
 
 func (s fp8Suite) testMLP(t *testing.T) {
 	for _, c := range []mlpCase{
-		{1, 48, 80, kernels.F8E4M3}, {17, 96, 304, kernels.F8E4M3}, {300, 128, 256, kernels.F8E4M3},
+		{1, 48, 80, kernels.F8E4M3, kernels.SiLU}, {17, 96, 304, kernels.F8E4M3, kernels.GELUTanh}, {300, 128, 256, kernels.F8E4M3, kernels.SiLU},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d", c.rows, c.hidden, c.inter), func(t *testing.T) {
 			s.compareMLP(newFixture(t, s.open(t)), c, c.typ)

@@ -91,12 +91,12 @@ func (s int8Suite) testMLP(t *testing.T) {
 		mlpCase
 		down kernels.DType
 	}{
-		{mlpCase{1, 48, 77, kernels.I8}, kernels.I8},
-		{mlpCase{17, 99, 301, kernels.I8}, kernels.I8},
-		{mlpCase{65, 96, 33, kernels.I8}, kernels.I8},
-		{mlpCase{520, 130, 250, kernels.I8}, kernels.I8},
-		{mlpCase{70, 99, 301, kernels.I8}, kernels.BF16},
-		{mlpCase{70, 130, 77, kernels.BF16}, kernels.I8},
+		{mlpCase{1, 48, 77, kernels.I8, kernels.SiLU}, kernels.I8},
+		{mlpCase{17, 99, 301, kernels.I8, kernels.GELU}, kernels.I8},
+		{mlpCase{65, 96, 33, kernels.I8, kernels.SiLU}, kernels.I8},
+		{mlpCase{520, 130, 250, kernels.I8, kernels.SiLU}, kernels.I8},
+		{mlpCase{70, 99, 301, kernels.I8, kernels.SiLU}, kernels.BF16},
+		{mlpCase{70, 130, 77, kernels.BF16, kernels.SiLU}, kernels.I8},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d-%s-%s", c.rows, c.hidden, c.inter, c.typ, c.down), func(t *testing.T) {
 			s.compareMLP(s.newDevice(t), c.mlpCase, c.down)
@@ -125,7 +125,7 @@ func (s int8Suite) testHead(t *testing.T) {
 			d.Logits(some, x, norm, normEps, table, ids)
 			checkValues(d.T, "picked", s.listed, d.Values(some), got.Columns(ids))
 
-			d.Embed(d.Mat(kernels.F32, 1, c.hidden, nil), table, []uint32{0})
+			d.Embed(d.Mat(kernels.F32, 1, c.hidden, nil), table, []uint32{0}, 1)
 			if d.Sync() == nil {
 				t.Error("an embedding in int8 is looked up without an error")
 			}

@@ -38,11 +38,17 @@ func (s suite) testEmbed(t *testing.T) {
 			table, w := d.Table(typ, 37, 51)
 			ids := []uint32{36, 0, 5, 5, 17}
 			x := d.Mat(kernels.F32, len(ids), 51, nil)
-			d.Embed(x, table, ids)
-			var want []float64
+			d.Embed(x, table, ids, 1)
+			scaled := d.Mat(kernels.F32, len(ids), 51, nil)
+			d.Embed(scaled, table, ids, 54.5)
+			var want, times []float64
 			for _, id := range ids {
 				want = append(want, w.Row(int(id))...)
 			}
+			for _, v := range d.Values(x) {
+				times = append(times, v*54.5)
+			}
+			checkValues(d.T, "scaled rows", Tolerance{Max: 1e-6, RMS: 1e-6}, d.Values(scaled), times)
 			// An embedding is looked up, not multiplied: it may be rounded to the activation type, no worse.
 			checkValues(d.T, "rows", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: s.tol.RMS}, d.Values(x), want)
 			if table.Rows() != 37 || table.Cols() != 51 {
@@ -131,14 +137,16 @@ func (s suite) compareAddLinear(d *fixture, c linearCase) {
 type mlpCase struct {
 	rows, hidden, inter int
 	typ                 kernels.DType
+	act                 kernels.Activation
 }
 
 func (s suite) testMLP(t *testing.T) {
 	for _, c := range []mlpCase{
-		{1, 48, 77, kernels.BF16}, {2, 64, 176, kernels.F16}, {17, 100, 301, kernels.F32},
-		{65, 96, 33, kernels.BF16}, {300, 130, 250, kernels.BF16},
+		{1, 48, 77, kernels.BF16, kernels.SiLU}, {2, 64, 176, kernels.F16, kernels.SiLU}, {17, 100, 301, kernels.F32, kernels.SiLU},
+		{65, 96, 33, kernels.BF16, kernels.SiLU}, {300, 130, 250, kernels.BF16, kernels.SiLU},
+		{2, 64, 176, kernels.BF16, kernels.GELU}, {65, 96, 33, kernels.BF16, kernels.GELUTanh}, {17, 100, 304, kernels.F32, kernels.GELUTanh},
 	} {
-		t.Run(fmt.Sprintf("%dx%dx%d-%s", c.rows, c.hidden, c.inter, c.typ), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%dx%dx%d-%s-%v", c.rows, c.hidden, c.inter, c.typ, c.act), func(t *testing.T) {
 			s.compareMLP(newFixture(t, s.open(t)), c, c.typ)
 		})
 	}
@@ -151,13 +159,13 @@ func (s suite) compareMLP(d *fixture, c mlpCase, last kernels.DType) {
 	norm, normValues := d.NormWeight(c.hidden)
 	before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 	x := d.Mat(kernels.F32, c.rows, c.hidden, before)
-	d.MLP(x, norm, normEps, gated, down)
+	d.MLP(x, norm, normEps, c.act, gated, down)
 	in := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
 	g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(up, nil)
 	if s.quantised && last == kernels.F8E4M3 { // the product then begins from what memory holds of it
 		g.V, u.V = Rounded(d.ActType(), g.V), Rounded(d.ActType(), u.V)
 	}
-	want := s.roundOperand(d, last, SwiGLU(g, u), s.ranks).TimesTransposed(w, nil)
+	want := s.roundOperand(d, last, Gated(g, u, c.act), s.ranks).TimesTransposed(w, nil)
 	checkValues(d.T, "added", s.tol, subtractValues(d.Values(x), before), want.V)
 }
 

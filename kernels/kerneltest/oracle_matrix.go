@@ -108,18 +108,21 @@ func (m Matrix) LayerNorm(w, bias []float64, eps float64) Matrix {
 	return out
 }
 
-// SwiGLU is silu(gate) * up.
-func SwiGLU(gate, up Matrix) Matrix {
+// Gated is act(gate) * up.
+func Gated(gate, up Matrix, act kernels.Activation) Matrix {
 	out := Matrix{gate.Rows, gate.Cols, make([]float64, len(gate.V))}
 	for i, x := range gate.V {
-		out.V[i] = x / (1 + math.Exp(-x)) * up.V[i]
+		out.V[i] = Activate(x, act) * up.V[i]
 	}
 	return out
 }
 
-// GELU is an activation of encoders.
-func GELU(x float64, act kernels.Activation) float64 {
-	if act == kernels.GELUTanh {
+// Activate is act(x).
+func Activate(x float64, act kernels.Activation) float64 {
+	switch act {
+	case kernels.SiLU:
+		return x / (1 + math.Exp(-x))
+	case kernels.GELUTanh:
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}
 	return x / 2 * (1 + math.Erf(x/math.Sqrt2))

@@ -74,7 +74,7 @@ func linearOps(d *fixture, shape opsShape, n int) []rowsOp {
 		}},
 		{"MLP", func(rows []int) [][]byte {
 			x := x(rows)
-			d.MLP(x, norm, normEps, gated, down)
+			d.MLP(x, norm, normEps, kernels.SiLU, gated, down)
 			return d.RowBits(x)
 		}},
 		{"Logits", func(rows []int) [][]byte {

@@ -28,7 +28,7 @@ func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activa
 	runParallel(x.Rows, func(i int) {
 		r := inner[i]
 		for j := range width {
-			r[j] = gelu(r[j], act)
+			r[j] = activate(r[j], act)
 		}
 		if up.Out() == 2*width { // the rows of up are below those of the gate
 			for j := range width {
@@ -50,9 +50,12 @@ func (b *Backend) AttentionBothWays(dst, qkv kernels.Mat, spec kernels.Attention
 	})
 }
 
-func gelu(x float32, act kernels.Activation) float32 {
+func activate(x float32, act kernels.Activation) float32 {
 	v := float64(x)
-	if act == kernels.GELUTanh {
+	switch act {
+	case kernels.SiLU:
+		return float32(v / (1 + math.Exp(-v)))
+	case kernels.GELUTanh:
 		return float32(v / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v))))
 	}
 	return float32(v / 2 * math.Erfc(-v/math.Sqrt2))

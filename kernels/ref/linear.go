@@ -19,13 +19,13 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	b.multiplyLinear(rowsOf(x), rowsOf(src), l.(*linear), true)
 }
 
-// MLP sets x += down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.multiplyLinear(rowsOf(x), b.gatedActivations(x, w, eps, gated), down.(*linear), true)
+// MLP sets x += down(act(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	b.multiplyLinear(rowsOf(x), b.gatedActivations(x, w, eps, act, gated), down.(*linear), true)
 }
 
-// gatedActivations returns silu(g) * u.
-func (b *Backend) gatedActivations(x kernels.Mat, w kernels.Vector, eps float32, gated kernels.Linear) [][]float32 {
+// gatedActivations returns act(g) * u.
+func (b *Backend) gatedActivations(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated kernels.Linear) [][]float32 {
 	both := newRows(x.Rows, gated.Out())
 	b.multiplyLinear(both, normRows(x, w, eps), gated.(*linear), false)
 	half := gated.Out() / 2
@@ -33,7 +33,7 @@ func (b *Backend) gatedActivations(x kernels.Mat, w kernels.Vector, eps float32,
 	runParallel(x.Rows, func(i int) {
 		g, u := both[i][:half], both[i][half:]
 		for j, v := range g {
-			g[j] = float32(float64(v)/(1+math.Exp(-float64(v)))) * u[j]
+			g[j] = activate(v, act) * u[j]
 		}
 		hidden[i] = g
 	})

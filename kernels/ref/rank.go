@@ -12,9 +12,9 @@ func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
 	b.multiplyLinear(rowsOf(dst), rowsOf(src), l.(*linear), false)
 }
 
-// MLPProduct sets dst = down(silu(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
-func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
-	b.multiplyLinear(rowsOf(dst), b.gatedActivations(x, w, eps, gated), down.(*linear), false)
+// MLPProduct sets dst = down(act(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
+func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
+	b.multiplyLinear(rowsOf(dst), b.gatedActivations(x, w, eps, act, gated), down.(*linear), false)
 }
 
 // AddSum sets x += parts[0] + parts[1] + ...

@@ -43,7 +43,7 @@ func TestMLPByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.MLP(x, w, 0, gated, down)
+	b.MLP(x, w, 0, kernels.SiLU, gated, down)
 	g, u := 3/math.Sqrt(12.5), 4/math.Sqrt(12.5)
 	y := g / (1 + math.Exp(-g)) * u
 	for i, want := range []float64{3 + y, 4 + 2*y} {
@@ -78,7 +78,7 @@ func TestSyncReportsFirstErrorOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Embed(x, table, []uint32{7, 9})
+	b.Embed(x, table, []uint32{7, 9}, 1)
 	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "token 7") {
 		t.Errorf("Sync after a bad token: %v", err)
 	}

@@ -54,9 +54,13 @@ func (b *Backend) SubTable(t kernels.Table, from, to int) kernels.Table {
 	return &table{t: part}
 }
 
-// Embed sets x[i] = table[ids[i]].
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
-	b.lookUp(t, ids, func(i int, embedding []float32) { copy(matrixRow(x, i), embedding) })
+// Embed sets x[i] = scale * table[ids[i]].
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32, scale float32) {
+	b.lookUp(t, ids, func(i int, embedding []float32) {
+		for j, v := range embedding {
+			matrixRow(x, i)[j] = v * scale
+		}
+	})
 }
 
 // AddEmbed adds table[ids[i]] to x[i].

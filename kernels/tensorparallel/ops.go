@@ -26,10 +26,10 @@ func (b *Backend) ScratchBytes(rows, maxIn, maxOut int, largest kernels.LargestC
 }
 
 // Embed runs on every rank.
-func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32) {
+func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32, scale float32) {
 	ids = slices.Clone(ids)
 	b.enqueueEachRank(func(i int, w *worker) error {
-		w.Embed(rankMatrix(x, i, x.Cols), t.(*table).whole[i], ids)
+		w.Embed(rankMatrix(x, i, x.Cols), t.(*table).whole[i], ids, scale)
 		return nil
 	})
 }
@@ -123,14 +123,14 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 }
 
 // MLP sums the ranks' products.
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
 	g, d := gated.(*linear), down.(*linear)
 	if g.out == nil || d.in == nil {
 		b.recordFailure("MLP: %w", errCut)
 		return
 	}
 	b.addSum(x, d, func(i int, r *worker, partial kernels.Mat) {
-		r.MLPProduct(partial, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, g.parts[i], d.parts[i])
+		r.MLPProduct(partial, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, act, g.parts[i], d.parts[i])
 	})
 }
 

@@ -52,7 +52,7 @@ func TestMatricesAreNotMixedUp(t *testing.T) {
 	for what, call := range map[string]func(){
 		"AddLinear":  func() { b.AddLinear(p.x, p.src, in) },
 		"NormLinear": func() { b.NormLinear(p.src, p.x, norm, 1e-5, p.l) },
-		"MLP":        func() { b.MLP(p.x, norm, 1e-5, in, in) },
+		"MLP":        func() { b.MLP(p.x, norm, 1e-5, kernels.SiLU, in, in) },
 	} {
 		call()
 		if err := b.Sync(); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "NewOutputLinear") {

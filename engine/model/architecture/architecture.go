@@ -1,4 +1,4 @@
-// Package architecture reads what config.json says of a model of the Llama, Mistral and Qwen families: the sizes and kinds of its layers, how
+// Package architecture reads what config.json says of a model of the families of decoders: the sizes and kinds of its layers, how
 // its tensors are named and quantised, what it ends with, and how much arithmetic its layers take.
 package architecture
 
@@ -23,8 +23,15 @@ type Spec struct {
 	QKNorm  bool // per-head norm of queries and keys
 	InvFreq []float32
 	Eps     float32
-	Tied    bool // the embedding is the LM head
-	MaxLen  int  // max_position_embeddings
+
+	Act        kernels.Activation
+	NormOffset float32 // added to the weights of norms
+	EmbedScale float32 // of embeddings in the residual stream
+	AttnScale  float32 // of the products of queries and keys; 0: one over the root of their length
+	LogitScale float32
+
+	Tied   bool // the embedding is the LM head
+	MaxLen int  // max_position_embeddings
 
 	trunk       string      // what names of tensors begin with, but for heads
 	VectorsOnly bool        // there is no LM head
@@ -36,6 +43,8 @@ type Spec struct {
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common
 // part, each in a file of its own.
 var families = map[string]func(*weights.Config, *Spec) error{
+	"Gemma":   gemma,
+	"Granite": granite,
 	"Llama":   llama,
 	"Mistral": mistral,
 	"Qwen2":   qwen2,
@@ -110,6 +119,8 @@ func commonSpec(c *weights.Config) (Spec, error) {
 		Heads:        kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
 		Windows:      make([]int, c.NumHiddenLayers),
 		Eps:          1e-6,
+		EmbedScale:   1,
+		LogitScale:   1,
 		Tied:         c.TieWordEmbeddings,
 		MaxLen:       c.MaxPositionEmbeddings,
 	}
@@ -122,13 +133,14 @@ func commonSpec(c *weights.Config) (Spec, error) {
 	if c.RMSNormEps != nil {
 		s.Eps = float32(*c.RMSNormEps)
 	}
-	switch {
-	case c.HiddenAct != "" && c.HiddenAct != "silu" && c.HiddenAct != "swish":
-		return s, fmt.Errorf("hidden_act is %q, want silu", c.HiddenAct)
-	case c.MLPBias:
+	if c.MLPBias {
 		return s, fmt.Errorf("mlp_bias is true, which no backend computes")
 	}
-	return s, nil
+	var err error
+	if c.HiddenAct != "" {
+		s.Act, err = weights.ActivationOf("hidden_act", c.HiddenAct)
+	}
+	return s, err
 }
 
 func (s *Spec) check() error {

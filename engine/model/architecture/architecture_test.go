@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // editedConfig is testdata's configuration with some keys set to other JSON values, or removed ("").
@@ -42,9 +43,9 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 
 func TestSpecRefuses(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
-		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
-		{"llama2", "architectures", `[]`, "want one of Llama"},
-		{"llama2", "hidden_act", `"gelu"`, `hidden_act is "gelu", want silu`},
+		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of GemmaForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+		{"llama2", "architectures", `[]`, "want one of Gemma"},
+		{"llama2", "hidden_act", `"relu"`, `hidden_act is "relu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
 		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported are FP8-dynamic`},
 		{"llama2", "num_key_value_heads", `4`, "6 attention heads cannot share 4 key-value heads"},
@@ -55,6 +56,9 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "rope_scaling", `{"type":"yarn","factor":2}`, `rope type "yarn" is unknown, want one of default, linear, llama3`},
 		{"llama2", "rope_scaling", `{"type":"linear"}`, "rope type linear: factor is 0"},
 		{"llama3", "rope_scaling", `{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}`, "low_freq_factor 4, high_freq_factor 1"},
+		{"granite", "residual_multiplier", `0`, "residual_multiplier 0"},
+		{"granite", "logits_scaling", `-8`, "logits_scaling -8"},
+		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
 		{"mistral", "sliding_window", `-5`, "sliding_window is -5"},
 		{"qwen3", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},
 		{"qwen3", "layer_types", `["full_attention","full_attention","linear_attention"]`, `layer_types[2] is "linear_attention"`},
@@ -63,6 +67,20 @@ func TestSpecRefuses(t *testing.T) {
 		if _, err := New(&config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s %s: error %v, want it to hold %q", c.name, c.key, c.value, err, c.want)
 		}
+	}
+}
+
+// TestSpecTakesTransformersDefaults is of keys that files lack, and of Gemma's first, which said gelu.
+func TestSpecTakesTransformersDefaults(t *testing.T) {
+	config := editedConfig(t, "gemma", map[string]string{"hidden_act": `"gelu"`, "head_dim": "", "tie_word_embeddings": ""})
+	s, err := New(&config)
+	if err != nil || s.Act != kernels.GELUTanh || s.Heads.Dim != 256 || !s.Tied {
+		t.Errorf("gemma: %v, heads of %d, tied %t, error %v; want gelu_tanh, 256 and true", s.Act, s.Heads.Dim, s.Tied, err)
+	}
+	config = editedConfig(t, "granite", map[string]string{"embedding_multiplier": "", "residual_multiplier": "", "attention_multiplier": "", "logits_scaling": ""})
+	s, err = New(&config)
+	if err != nil || s.EmbedScale != 1 || s.LogitScale != 1 || s.Attention(0).Scale != 1 || s.Eps != 1e-5 {
+		t.Errorf("granite: factors %g, %g, %g, epsilon %g, error %v; want 1, 1, 1 and 1e-05", s.EmbedScale, s.LogitScale, s.Attention(0).Scale, s.Eps, err)
 	}
 }
 

@@ -24,11 +24,21 @@ func Attentions(config weights.Config) ([]kernels.AttentionSpec, error) {
 	return kinds, nil
 }
 
+// ScaleLogits makes logits of what the LM head gives.
+func (s *Spec) ScaleLogits(row []float32) {
+	if s.LogitScale == 1 {
+		return
+	}
+	for i := range row {
+		row[i] *= s.LogitScale
+	}
+}
+
 // Attention is that of a layer with such a window.
 func (s *Spec) Attention(window int) kernels.AttentionSpec {
-	return kernels.AttentionSpec{
-		Heads:  s.Heads,
-		Scale:  float32(1 / math.Sqrt(float64(s.Heads.Dim))),
-		Window: window,
+	scale := s.AttnScale
+	if scale == 0 {
+		scale = float32(1 / math.Sqrt(float64(s.Heads.Dim)))
 	}
+	return kernels.AttentionSpec{Heads: s.Heads, Scale: scale, Window: window}
 }

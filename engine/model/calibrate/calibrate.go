@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/model"
+	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -53,6 +54,10 @@ func Open(dir string, b kernels.Backend) (*Calibration, error) {
 		return nil, err
 	}
 	c := &Calibration{seen: &observer{Backend: b, norms: map[kernels.Vector]*norm{}}, source: source, limit: min(MaxTokens, config.MaxPositionEmbeddings)}
+	if spec, err := architecture.New(&config); err == nil && spec.NormOffset != 0 {
+		_ = source.Close()
+		return nil, fmt.Errorf("%s: cannot smooth norms whose weights count from %g", config.Architectures[0], spec.NormOffset)
+	}
 	if c.model, err = model.New(config, apart{source}, c.seen, model.Options{MaxLen: c.limit, MaxItems: maxItems}); err != nil {
 		_ = source.Close()
 		return nil, err
@@ -186,9 +191,9 @@ func (o *observer) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32,
 }
 
 // MLP implements kernels.Backend.
-func (o *observer) MLP(x kernels.Mat, w kernels.Vector, eps float32, gated, down kernels.Linear) {
+func (o *observer) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
 	o.observeRows(x, w, eps)
-	o.Backend.MLP(x, w, eps, gated, down)
+	o.Backend.MLP(x, w, eps, act, gated, down)
 }
 
 // observeRows takes rows of the residual stream into the peaks of a norm.

@@ -2,6 +2,8 @@ package simt_test
 
 import (
 	"encoding/binary"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -193,20 +195,21 @@ func TestQuantisedNorm(t *testing.T) {
 	}
 }
 
-// TestQuantisedSwiGLU: silu(gate) * up in FP8.
-func TestQuantisedSwiGLU(t *testing.T) {
+// TestQuantisedGated: act(gate) * up in FP8.
+func TestQuantisedGated(t *testing.T) {
 	const rows, inter = 2, 520
 	b := newBench(t)
 	raw, v := bfloat16s(normals(rows * 2 * inter))
 	codes, scales := b.upload(make([]byte, rows*inter)), b.floats(make([]float32, rows))
-	b.Launch("pf_swiglu_fp8", [2]int{rows, 1}, threads, codes, inter, scales, b.upload(raw), inter)
-	got, gotScales := b.bytes(codes, rows*inter), b.float32s(scales, rows)
-	for r := range rows {
-		want := make([]float64, inter)
-		for i := range want {
-			g, u := v[r*2*inter+i], v[r*2*inter+inter+i]
-			want[i] = g / (1 + math.Exp(-g)) * u
+	for act := kernels.SiLU; act <= kernels.GELUTanh; act++ {
+		b.Launch("pf_gated_fp8", [2]int{rows, 1}, threads, codes, inter, scales, b.upload(raw), inter, uint64(act))
+		got, gotScales := b.bytes(codes, rows*inter), b.float32s(scales, rows)
+		for r := range rows {
+			want := make([]float64, inter)
+			for i := range want {
+				want[i] = kerneltest.Activate(v[r*2*inter+i], act) * v[r*2*inter+inter+i]
+			}
+			checkQuantised(t, got[r*inter:(r+1)*inter], gotScales[r], want, 1.0/256)
 		}
-		checkQuantised(t, got[r*inter:(r+1)*inter], gotScales[r], want, 1.0/256)
 	}
 }

@@ -1,14 +1,14 @@
-/* The kernels between the matrix products: embedding, RMSNorm, SwiGLU and sums. One block works on one row, so a row's
+/* The kernels between the matrix products: embedding, RMSNorm, gated activations and sums. One block works on one row, so a row's
    bits depend on nothing beside it. Free of inline assembly: the host shim runs this very file. */
 #include "rows.h"
 
-/* x[row] = table[ids[row]] as float32. grid: rows. */
-PF_KERNEL pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t *ids, int64_t cols)
+/* x[row] = scale * table[ids[row]] as float32. grid: rows. */
+PF_KERNEL pf_embed(float *x, int64_t x_stride, const bf16 *table, const uint32_t *ids, int64_t cols, float scale)
 {
     float *to = x + blockIdx.x * x_stride;
     const bf16 *from = table + (int64_t)ids[blockIdx.x] * cols;
     for (int64_t i = threadIdx.x; i < cols; i += blockDim.x)
-        to[i] = __bfloat162float(from[i]);
+        to[i] = __bfloat162float(from[i]) * scale;
 }
 
 static __device__ inline float widen(float v) { return v; }
@@ -56,21 +56,21 @@ PF_KERNEL pf_add_bias(float *x, int64_t x_stride, const bf16 *bias, int64_t cols
         to[i] += __bfloat162float(bias[i]);
 }
 
-/* dst[row][i] = silu(gate_up[row][i]) * gate_up[row][inter + i], rows dense. grid: (rows, any). */
-PF_KERNEL pf_swiglu(bf16 *dst, const bf16 *gate_up, int64_t inter)
+/* dst[row][i] = act(gate_up[row][i]) * gate_up[row][inter + i], rows dense. grid: (rows, any). */
+PF_KERNEL pf_gated(bf16 *dst, const bf16 *gate_up, int64_t inter, int64_t act)
 {
     const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
     bf16 *to = dst + blockIdx.x * inter;
     int64_t first = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, step = (int64_t)gridDim.y * blockDim.x;
     if (inter % 8) {
         for (int64_t i = first; i < inter; i += step)
-            to[i] = __float2bfloat16(swiglu(gate[i], up[i]));
+            to[i] = __float2bfloat16(gated(gate[i], up[i], act));
         return;
     }
     for (int64_t i = first; i < inter / 8; i += step) {
         bf16x8 g = ((const bf16x8 *)gate)[i], u = ((const bf16x8 *)up)[i], r;
         for (int j = 0; j < 8; j++)
-            r.v[j] = __float2bfloat16(swiglu(g.v[j], u.v[j]));
+            r.v[j] = __float2bfloat16(gated(g.v[j], u.v[j], act));
         ((bf16x8 *)to)[i] = r;
     }
 }

@@ -29,11 +29,11 @@ static __device__ void rms_norm_codes(void *dst, int64_t dst_stride, float *scal
 }
 
 template <class Format>
-static __device__ void swiglu_codes(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter)
+static __device__ void gated_codes(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
 {
     const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
     quantise_row<Format>((typename Format::code *)dst + blockIdx.x * dst_stride, scales + blockIdx.x, inter,
-                         [&](int64_t i) { return rounded(swiglu(gate[i], up[i])); });
+                         [&](int64_t i) { return rounded(gated(gate[i], up[i], act)); });
 }
 
 template <class Format>
@@ -54,15 +54,15 @@ PF_KERNEL pf_rms_norm_int8(void *dst, int64_t dst_stride, float *scales, const f
     rms_norm_codes<int8_format>(dst, dst_stride, scales, x, x_stride, w, cols, eps);
 }
 
-/* As pf_swiglu, quantised. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_swiglu_fp8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter)
+/* As pf_gated, quantised. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_gated_fp8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
 {
-    swiglu_codes<fp8_format>(dst, dst_stride, scales, gate_up, inter);
+    gated_codes<fp8_format>(dst, dst_stride, scales, gate_up, inter, act);
 }
 
-PF_KERNEL pf_swiglu_int8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter)
+PF_KERNEL pf_gated_int8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
 {
-    swiglu_codes<int8_format>(dst, dst_stride, scales, gate_up, inter);
+    gated_codes<int8_format>(dst, dst_stride, scales, gate_up, inter, act);
 }
 
 /* Rows of src, stride apart, quantised. grid: rows; PF_BLOCK threads. */

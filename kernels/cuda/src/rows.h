@@ -11,8 +11,16 @@ static __device__ float inverse_rms(const float *x, int64_t cols, float eps)
     return rsqrtf(block_sum(squares) / (float)cols + eps);
 }
 
-static __device__ inline float swiglu(bf16 gate, bf16 up)
+/* act(gate) * up, where act counts as kernels.Activation does: SiLU, GELU, GELU by tanh. */
+static __device__ inline float gated(bf16 gate, bf16 up, int64_t act)
 {
-    float g = __bfloat162float(gate);
-    return g / (1.0f + expf(-g)) * __bfloat162float(up);
+    float g = __bfloat162float(gate), u = __bfloat162float(up);
+    switch (act) {
+    case 0:
+        return g / (1.0f + expf(-g)) * u;
+    case 1:
+        return 0.5f * g * erfcf(g * -0.70710678f) * u;
+    default:
+        return 0.5f * g * (1.0f + tanhf(0.79788456f * (g + 0.044715f * g * g * g))) * u;
+    }
 }
