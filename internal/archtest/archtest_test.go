@@ -126,6 +126,34 @@ func TestServerIsFreeOfGPL(t *testing.T) {
 	}
 }
 
+// TestResearchIsNotServed: by the arrows, what serves reaches no research, and all that the products have besides is research,
+// or serves tests.
+func TestResearchIsNotServed(t *testing.T) {
+	served := map[string]bool{}
+	var reach func(p string)
+	reach = func(p string) {
+		if !served[p] {
+			served[p] = true
+			for _, q := range arrows[p] {
+				reach(q)
+			}
+		}
+	}
+	for _, p := range serving {
+		reach(p)
+	}
+	product := regexp.MustCompile(`^(scheduler|videoext)(/|$)`)
+	for p := range arrows {
+		isResearch := slices.ContainsFunc(research, func(r string) bool { return p == r || strings.HasPrefix(p, r+"/") })
+		switch {
+		case isResearch && served[p]:
+			t.Errorf("%s is research, and is served", p)
+		case !isResearch && !served[p] && product.MatchString(p) && !strings.HasSuffix(p, "test"):
+			t.Errorf("%s serves nothing: delete it, or list it as research", p)
+		}
+	}
+}
+
 // TestArrowsHaveNoCycle: following the arrows never leads back.
 func TestArrowsHaveNoCycle(t *testing.T) {
 	state := map[string]int{} // 1 on the way, 2 done

@@ -260,6 +260,13 @@ var arrows = map[string][]string{
 	},
 }
 
+// serving are the packages of the programs that serve, and research is what only measures, or repeats the papers' experiments, with
+// all below it: nothing that serves may import it.
+var (
+	serving  = []string{"cmd/prefillonly/roles", "cmd/camera"}
+	research = []string{"bench", "scheduler/sim", "videoext/accuracy", "videoext/emulate", "videoext/pipeline", "videoext/resolve", "videoext/scene", "videoext/timeline"}
+)
+
 // roots may import everything.
 var roots = []string{"cmd/prefillonly"}
 
