@@ -178,17 +178,11 @@ func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record
 
 // sleepContext reports whether the context outlived the wait.
 func sleepContext(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(d):
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 func (c *Client) takePlace(ctx context.Context, places chan struct{}) bool {

@@ -365,3 +365,10 @@ func FuzzName(f *testing.F) {
 		}
 	})
 }
+
+// connections is how many there are.
+func (v *server) connections() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.known) + len(v.strangers)
+}

@@ -111,13 +111,6 @@ func (v *server) leave(conn net.Conn) {
 	delete(v.known, conn)
 }
 
-// connections is how many there are.
-func (v *server) connections() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.known) + len(v.strangers)
-}
-
 // serve answers one reader until it leaves.
 func (v *server) serve(conn net.Conn) {
 	defer v.leave(conn)

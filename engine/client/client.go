@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -40,18 +41,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Name, "client")
-	setDefault(&c.MaxJobs, 65536)
-	setDefault(&c.Heartbeat, time.Second)
-	setDefault(&c.AwayTimeout, 60*time.Second)
+	c.Name = cmp.Or(c.Name, "client")
+	c.MaxJobs = cmp.Or(c.MaxJobs, 65536)
+	c.Heartbeat = cmp.Or(c.Heartbeat, time.Second)
+	c.AwayTimeout = cmp.Or(c.AwayTimeout, 60*time.Second)
 	return c
-}
-
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
 }
 
 // Client holds every job from its Submit to its last Result, so that a scheduler can die: the

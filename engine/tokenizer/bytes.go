@@ -24,8 +24,6 @@ func NewBytes() *Tokenizer {
 		chat:    newChat(&files{}),
 		leading: []engine.TokenID{bytesBOS},
 		pair:    text.Pair{Before: []engine.TokenID{bytesBOS}, Typed: true},
-		bos:     bytesBOS,
-		hasBOS:  true,
 		eos:     []engine.TokenID{bytesEOS},
 		widest:  1,
 	}

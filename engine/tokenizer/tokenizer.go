@@ -41,8 +41,6 @@ type Tokenizer struct {
 	leading  []engine.TokenID
 	trailing []engine.TokenID // special tokens that Encode puts before and after a text
 	pair     text.Pair
-	bos      engine.TokenID
-	hasBOS   bool
 	eos      []engine.TokenID
 	widest   int // see BytesPerToken
 	grammars grammars
@@ -106,9 +104,6 @@ func newTokenizer(m model, parts *parts, files *files) (*Tokenizer, error) {
 	}
 	t.widest = t.findWidest(parts)
 	byText := parts.specialIDs()
-	if id, ok := byText[files.special["bos_token"]]; ok {
-		t.bos, t.hasBOS = id, true
-	}
 	t.eos = files.eosIDs
 	if id, ok := byText[files.special["eos_token"]]; ok && !slices.Contains(t.eos, id) {
 		t.eos = append(t.eos, id)
@@ -248,9 +243,6 @@ func (t *Tokenizer) TokenBytes(id engine.TokenID) []byte {
 	}
 	return t.tokens[id].decodedBytes()
 }
-
-// BOS is the token that begins a text, if the tokenizer has one.
-func (t *Tokenizer) BOS() (engine.TokenID, bool) { return t.bos, t.hasBOS }
 
 // EOS are the tokens that end a generation: those of generation_config.json (or, without it,
 // config.json) and the tokenizer's eos_token.

@@ -50,9 +50,6 @@ func TestPartsOfCharactersCollideAsText(t *testing.T) {
 
 func TestSpecialTokens(t *testing.T) {
 	tok := openLlama3(t)
-	if bos, ok := tok.BOS(); !ok || bos != 128000 {
-		t.Errorf("BOS = %d, %v", bos, ok)
-	}
 	if got, want := tok.EOS(), []engine.TokenID{128001, 128009}; !slices.Equal(got, want) {
 		t.Errorf("EOS = %v, want %v", got, want)
 	}

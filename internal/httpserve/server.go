@@ -3,6 +3,7 @@
 package httpserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,26 +40,19 @@ type Config struct {
 
 // WithDefaults fills in what is zero.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.MaxConnections, 8192)
-	setDefault(&c.MaxPerAddress, 2048)
-	setDefault(&c.HeaderTimeout, 10*time.Second)
-	setDefault(&c.BodyTimeout, 60*time.Second)
-	setDefault(&c.IdleTimeout, 120*time.Second)
-	setDefault(&c.WriteTimeout, 60*time.Second)
-	setDefault(&c.DrainTimeout, 30*time.Second)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 8192)
+	c.MaxPerAddress = cmp.Or(c.MaxPerAddress, 2048)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, 60*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 120*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 60*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 30*time.Second)
 	if c.TurnAway == nil {
 		c.TurnAway = func(b Bound, limit int) (int, string, []byte) {
 			return http.StatusServiceUnavailable, "text/plain", fmt.Appendf(nil, "%d connections are open (%s)\n", limit, b)
 		}
 	}
 	return c
-}
-
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
 }
 
 // How long a client may take once the server drains: to complete a request that is half sent, to take

@@ -33,25 +33,6 @@ func (q *inbox[T]) wakeReceiver() {
 	}
 }
 
-// pop waits for an item. After close it returns ErrClosed.
-func (q *inbox[T]) pop(ctx context.Context) (T, error) {
-	for {
-		item, ok, closed := q.tryPop()
-		switch {
-		case closed:
-			q.wakeReceiver() // for other waiters
-			return item, ErrClosed
-		case ok:
-			return item, nil
-		}
-		select {
-		case <-q.ready:
-		case <-ctx.Done():
-			return item, ctx.Err()
-		}
-	}
-}
-
 func (q *inbox[T]) tryPop() (item T, ok, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

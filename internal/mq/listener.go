@@ -25,7 +25,7 @@ type Listener struct {
 
 // envelope is a message that has not been decoded yet.
 type envelope struct {
-	from   string // the connection; in memory the peer's name
+	from   string // the connection
 	key    string // the sender's public key; empty without CURVE
 	frames [][]byte
 }

@@ -19,7 +19,7 @@ func sum(ids []engine.TokenID) (h uint64) {
 // testLists sends random lists of all lengths there, on to another peer, and in part back, while each side writes over
 // what it has sent, and goes on with what it was sent: nobody's list changes under another's hands.
 func testLists(t *testing.T, n network) {
-	s, from, to := n.listen(t), n.dial(t, "from"), n.dial(t, "to")
+	s, from, to := n.listen(t), n.dial(t), n.dial(t)
 	defer s.Close()
 	defer from.Close()
 	defer to.Close()

@@ -1,5 +1,4 @@
-// Package mq carries wire messages between processes over ZeroMQ, and inside one process through
-// an in-memory twin; it is the only importer of ZeroMQ.
+// Package mq carries wire messages between processes over ZeroMQ; it is the only importer of that.
 //
 // The scheduler listens, frontends and executors dial. What is on its way when a connection breaks
 // may be lost: the protocol recovers by epochs (see wire.Hello), so nothing is kept for a peer that

@@ -21,28 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server and client are what the suite sees of either implementation.
-type server interface {
-	Recv(context.Context) (string, wire.Message, error)
-	Send(string, wire.Message) error
-	Close() error
-}
+// network is where connected ends are made.
+type network struct{ endpoint string }
 
-type client interface {
-	Recv(context.Context) (wire.Message, error)
-	Send(wire.Message) error
-	Close() error
-}
-
-// network makes connected ends.
-type network interface {
-	listen(t *testing.T) server
-	dial(t *testing.T, name string) client
-}
-
-type ipcNetwork struct{ endpoint string }
-
-func (n ipcNetwork) listen(t *testing.T) server {
+func (n network) listen(t *testing.T) *Listener {
 	l, err := Listen(n.endpoint, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -50,25 +32,13 @@ func (n ipcNetwork) listen(t *testing.T) server {
 	return l
 }
 
-func (n ipcNetwork) dial(t *testing.T, _ string) client {
+func (n network) dial(t *testing.T) *Peer {
 	p, err := Dial(n.endpoint, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
-
-type memoryNetwork struct{ Memory }
-
-func (n *memoryNetwork) listen(t *testing.T) server {
-	l, err := n.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func (n *memoryNetwork) dial(_ *testing.T, name string) client { return n.Dial(name) }
 
 // within bounds every wait of a test.
 func within(t *testing.T) context.Context {
@@ -77,7 +47,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func mustRecv(t *testing.T, c client) wire.Message {
+func mustRecv(t *testing.T, c *Peer) wire.Message {
 	t.Helper()
 	m, err := c.Recv(within(t))
 	if err != nil {
@@ -86,7 +56,7 @@ func mustRecv(t *testing.T, c client) wire.Message {
 	return m
 }
 
-func mustServe(t *testing.T, s server, wantPeer string) wire.Message {
+func mustServe(t *testing.T, s *Listener, wantPeer string) wire.Message {
 	t.Helper()
 	peer, m, err := s.Recv(within(t))
 	if err != nil || peer != wantPeer {
@@ -96,7 +66,7 @@ func mustServe(t *testing.T, s server, wantPeer string) wire.Message {
 }
 
 // greet says Hello once the connection is there, which Send and Recv notice.
-func greet(t *testing.T, c client, name string) {
+func greet(t *testing.T, c *Peer, name string) {
 	t.Helper()
 	for ctx := within(t); c.Send(hello(name)) != nil; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
@@ -110,29 +80,23 @@ func hello(name string) *wire.Hello {
 }
 
 func TestConformance(t *testing.T) {
-	networks := map[string]func(t *testing.T) network{
-		"ipc": func(t *testing.T) network {
-			return ipcNetwork{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")}
-		},
-		"memory": func(*testing.T) network { return new(memoryNetwork) },
-	}
-	for name, make := range networks {
-		t.Run(name, func(t *testing.T) {
-			t.Run("round trip", func(t *testing.T) { testRoundTrip(t, make(t)) })
-			t.Run("hello before the scheduler", func(t *testing.T) { testEarlyHello(t, make(t)) })
-			t.Run("restarted scheduler", func(t *testing.T) { testRestart(t, make(t)) })
-			t.Run("absent peer", func(t *testing.T) { testAbsentPeer(t, make(t)) })
-			t.Run("order under load", func(t *testing.T) { testOrder(t, make(t)) })
-			t.Run("ended context", func(t *testing.T) { testEndedContext(t, make(t)) })
-			t.Run("close", func(t *testing.T) { testClose(t, make(t)) })
-			t.Run("same name again", func(t *testing.T) { testTakeOver(t, make(t)) })
-			t.Run("lists", func(t *testing.T) { testLists(t, make(t)) })
-		})
+	for name, test := range map[string]func(*testing.T, network){
+		"round trip":                 testRoundTrip,
+		"hello before the scheduler": testEarlyHello,
+		"restarted scheduler":        testRestart,
+		"absent peer":                testAbsentPeer,
+		"order under load":           testOrder,
+		"ended context":              testEndedContext,
+		"close":                      testClose,
+		"same name again":            testTakeOver,
+		"lists":                      testLists,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, network{"ipc://" + filepath.Join(t.TempDir(), "run", "s.sock")}) })
 	}
 }
 
 func testRoundTrip(t *testing.T, n network) {
-	s, c := n.listen(t), n.dial(t, "f")
+	s, c := n.listen(t), n.dial(t)
 	defer s.Close()
 	defer c.Close()
 	greet(t, c, "f")
@@ -157,7 +121,7 @@ func testRoundTrip(t *testing.T, n network) {
 // testEarlyHello: a Hello said while the scheduler is away reaches it when it comes; other messages
 // are refused.
 func testEarlyHello(t *testing.T, n network) {
-	c := n.dial(t, "f")
+	c := n.dial(t)
 	defer c.Close()
 	if err := c.Send(&wire.Cancel{Job: 1}); !errors.Is(err, ErrNoPeer) {
 		t.Errorf("Send without a scheduler = %v, want ErrNoPeer", err)
@@ -179,7 +143,7 @@ func testEarlyHello(t *testing.T, n network) {
 
 // receiving is what a peer's next Recv returns, which begins now: the coming of a connection is noticed
 // inside it.
-func receiving(t *testing.T, c client) <-chan wire.Message {
+func receiving(t *testing.T, c *Peer) <-chan wire.Message {
 	next := make(chan wire.Message, 1)
 	go func() {
 		m, err := c.Recv(within(t))
@@ -192,7 +156,7 @@ func receiving(t *testing.T, c client) <-chan wire.Message {
 }
 
 func testRestart(t *testing.T, n network) {
-	c := n.dial(t, "f")
+	c := n.dial(t)
 	defer c.Close()
 	_ = c.Send(hello("f"))
 	for range 3 {
@@ -220,7 +184,7 @@ func testAbsentPeer(t *testing.T, n network) {
 // sender's messages stay in order.
 func testOrder(t *testing.T, n network) {
 	const senders, each = 8, 500
-	s, c := n.listen(t), n.dial(t, "f")
+	s, c := n.listen(t), n.dial(t)
 	defer s.Close()
 	defer c.Close()
 	greet(t, c, "f")
@@ -257,7 +221,7 @@ func testOrder(t *testing.T, n network) {
 // testEndedContext: Recv under a context that has ended returns what has arrived, and never waits; one
 // that ends later ends the wait.
 func testEndedContext(t *testing.T, n network) {
-	s, c := n.listen(t), n.dial(t, "f")
+	s, c := n.listen(t), n.dial(t)
 	defer s.Close()
 	defer c.Close()
 	greet(t, c, "f")
@@ -294,7 +258,7 @@ func testEndedContext(t *testing.T, n network) {
 }
 
 func testClose(t *testing.T, n network) {
-	s, c := n.listen(t), n.dial(t, "f")
+	s, c := n.listen(t), n.dial(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, _, err := s.Recv(context.Background()); !errors.Is(err, ErrClosed) {
@@ -323,7 +287,7 @@ func testClose(t *testing.T, n network) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	c = n.dial(t, "g")
+	c = n.dial(t)
 	defer c.Close()
 	if _, err := c.Recv(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Recv = %v, want context.Canceled", err)
@@ -335,7 +299,7 @@ func testTakeOver(t *testing.T, n network) {
 	s := n.listen(t)
 	defer s.Close()
 	for range 3 {
-		c := n.dial(t, "cpu-0")
+		c := n.dial(t)
 		greet(t, c, "cpu-0")
 		mustServe(t, s, "cpu-0")
 		if err := s.Send("cpu-0", &wire.Welcome{Epoch: 1}); err != nil {

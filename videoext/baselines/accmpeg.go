@@ -74,8 +74,7 @@ func (a *accmpegCamera) Step(_ time.Duration, event method.CameraEvent) []method
 
 // segmentSettings have one map for all of a segment.
 func (a *accmpegCamera) segmentSettings(e method.Captured, found []videoext.Findings) media.Settings {
-	s := a.c.High.Settings(e.Width, e.Height)
-	s.BFrames = a.c.BFrames
+	s := a.c.settingsOf(a.c.High, e)
 	m := media.NewQPMap(s.Width, s.Height, uint8(a.c.Low))
 	for i, score := range a.macroblockScores(found, s.Width, s.Height) {
 		if score >= a.c.Score {

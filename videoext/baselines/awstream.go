@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
@@ -135,7 +134,7 @@ func (a *awstreamCamera) Step(_ time.Duration, event method.CameraEvent) []metho
 			a.adaptToLink()
 		}
 		o := a.c.Profile[a.level]
-		return a.up.sendFrames(e, sampledFrames(e.Frames, o.Skip), a.segmentSettings(o, e))
+		return a.up.sendFrames(e, sampledFrames(e.Frames, o.Skip), a.c.settingsOf(o.Quality, e))
 	case method.Link:
 		a.up.Link = e
 	}
@@ -148,12 +147,6 @@ func sampledFrames(n, skip int) (frames []int) {
 		frames = append(frames, i)
 	}
 	return frames
-}
-
-func (a *awstreamCamera) segmentSettings(o Operating, e method.Captured) media.Settings {
-	s := o.Settings(e.Width, e.Height)
-	s.BFrames = a.c.BFrames
-	return s
 }
 
 // adaptToLink moves on by how the link is when a segment is captured. Where the paper probes with bytes of no use, whose pace rises, a probe here

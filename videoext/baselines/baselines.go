@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
@@ -17,6 +18,13 @@ type Common struct {
 	BFrames int
 	// MaxBacklog is how long what waits to be sent may take; a segment that is captured while it is longer is left out.
 	MaxBacklog time.Duration
+}
+
+// settingsOf are those of a segment in a quality.
+func (c *Common) settingsOf(q videoext.Quality, e method.Captured) media.Settings {
+	s := q.Settings(e.Width, e.Height)
+	s.BFrames = c.BFrames
+	return s
 }
 
 // Usual are the segments of a second at 10 frames/s that the published comparisons have.

@@ -85,8 +85,7 @@ func (c *eaarCamera) Step(_ time.Duration, event method.CameraEvent) []method.Ca
 
 // segmentSettings are those of the next segment: in high quality until the camera is told of regions.
 func (c *eaarCamera) segmentSettings(e method.Captured) media.Settings {
-	s := c.c.High.Settings(e.Width, e.Height)
-	s.BFrames = c.c.BFrames
+	s := c.c.settingsOf(c.c.High, e)
 	if c.told >= 0 {
 		s.Quality = media.Maps{videoext.Focus(c.regions, s.Width, s.Height, uint8(c.c.High.QP), uint8(c.c.Low))}
 	}

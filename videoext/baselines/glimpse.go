@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
@@ -213,13 +212,7 @@ func (g *glimpseCamera) sendChosenFrames(now time.Duration, s *glimpsed) method.
 		return method.Skip{Segment: s.Segment, Stream: method.A, Of: s.Frames}
 	}
 	s.until = now + g.c.Patience
-	return method.Encode{Segment: s.Segment, Stream: method.A, Frames: s.triggers, Settings: g.segmentSettings(s.Captured)}
-}
-
-func (g *glimpseCamera) segmentSettings(e method.Captured) media.Settings {
-	s := g.c.Settings(e.Width, e.Height)
-	s.BFrames = g.c.BFrames
-	return s
+	return method.Encode{Segment: s.Segment, Stream: method.A, Frames: s.triggers, Settings: g.c.settingsOf(g.c.Quality, s.Captured)}
 }
 
 func (g *glimpseCamera) handleAnswer(e method.Answer) {

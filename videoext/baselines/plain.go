@@ -70,9 +70,7 @@ func newPlainCamera(c Plain) *plainCamera {
 func (p *plainCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
-		settings := p.c.Settings(e.Width, e.Height)
-		settings.BFrames = p.c.BFrames
-		return p.up.sendFrames(e, frameNumbers(e.Frames), settings)
+		return p.up.sendFrames(e, frameNumbers(e.Frames), p.c.settingsOf(p.c.Quality, e))
 	case method.Link:
 		p.up.Link = e
 	}

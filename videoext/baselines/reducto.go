@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
@@ -153,7 +152,7 @@ func (r *reductoCamera) Step(_ time.Duration, event method.CameraEvent) []method
 		}
 		captured := w.Captured
 		w.ready, w.send = true, func() []method.CameraAction {
-			return r.up.sendFrames(captured, r.chooseFrames(e.Values), r.segmentSettings(captured))
+			return r.up.sendFrames(captured, r.chooseFrames(e.Values), r.c.settingsOf(r.c.Quality, captured))
 		}
 		return r.flushReady()
 	case method.Link:
@@ -168,10 +167,4 @@ func (r *reductoCamera) chooseFrames(differences []float64) []int {
 		threshold = r.c.Profile.weightedThreshold(differences)
 	}
 	return Differing(differences, threshold)
-}
-
-func (r *reductoCamera) segmentSettings(e method.Captured) media.Settings {
-	s := r.c.Settings(e.Width, e.Height)
-	s.BFrames = r.c.BFrames
-	return s
 }

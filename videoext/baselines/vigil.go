@@ -70,8 +70,7 @@ func (v *vigilCamera) Step(_ time.Duration, event method.CameraEvent) []method.C
 }
 
 func (v *vigilCamera) sendFoundRegions(e method.Captured, found method.Found) []method.CameraAction {
-	settings := v.c.High.Settings(e.Width, e.Height)
-	settings.BFrames = v.c.BFrames
+	settings := v.c.settingsOf(v.c.High, e)
 	var frames []int
 	var maps media.Maps
 	for i, frame := range found.Frames {

@@ -155,15 +155,9 @@ func (f *film) waitUntil(ctx context.Context, at time.Duration) {
 
 // sleep says whether ctx is still going on.
 func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(d):
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }

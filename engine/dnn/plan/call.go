@@ -79,9 +79,9 @@ func (c *call) flops() float64 {
 	case *lower.ConvBackward:
 		return float64(c.operands[0].elementCount()) * 2 * float64(kind.Filter.Spec.Taps())
 	case *lower.Pool:
-		return n * float64(4*shapeElements(kind.Spec.Kernel))
+		return n * float64(4*graph.Elements(kind.Spec.Kernel))
 	case *lower.PoolBackward:
-		return n * float64(4*shapeElements(kind.Spec.Kernel))
+		return n * float64(4*graph.Elements(kind.Spec.Kernel))
 	case *lower.Interpolate:
 		return n * 8 * float64(1+len(kind.Taps.Index)/max(1, len(kind.Taps.Start)-1))
 	case *lower.MatMul:
@@ -103,7 +103,7 @@ func (h *hosted) estimateTime() float64 {
 	for _, list := range [][]*lower.Value{h.op.In, h.op.Out} {
 		for _, v := range list {
 			if v != nil && !slices.Contains(v.Shape, -1) {
-				elements += shapeElements(v.Shape)
+				elements += graph.Elements(v.Shape)
 			}
 		}
 	}

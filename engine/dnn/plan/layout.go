@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 )
 
@@ -140,7 +141,7 @@ func (l *layout) naturalStrides(op *lower.Op, v *lower.Value) []int {
 	case *lower.Element, *lower.Assemble, *lower.Interpolate, *lower.Reduce: // as the largest operand
 		var like *lower.Value
 		for _, in := range op.In {
-			if in.Const == nil && len(in.Shape) == len(v.Shape) && (like == nil || shapeElements(in.Shape) > shapeElements(like.Shape)) {
+			if in.Const == nil && len(in.Shape) == len(v.Shape) && (like == nil || graph.Elements(in.Shape) > graph.Elements(like.Shape)) {
 				like = in
 			}
 		}
@@ -149,14 +150,6 @@ func (l *layout) naturalStrides(op *lower.Op, v *lower.Value) []int {
 		}
 	}
 	return rowMajor(v.Shape)
-}
-
-func shapeElements(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // strideOf are the strides of a value, row-major where it is an input or constant.
@@ -198,7 +191,7 @@ func (l *layout) resultView(v *lower.Value) view {
 }
 
 func newView(shape, stride []int) view {
-	return view{at: &storage{elements: shapeElements(shape), weight: -1, first: -1}, shape: shape, stride: stride}
+	return view{at: &storage{elements: graph.Elements(shape), weight: -1, first: -1}, shape: shape, stride: stride}
 }
 
 // place makes v lie at a place in another tensor, if what makes it can write there and it has no place yet.

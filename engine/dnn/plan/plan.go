@@ -106,13 +106,3 @@ func (p *Plan) planDrops(calls []*call) {
 		p.drops[c] = append(p.drops[c], v)
 	}
 }
-
-// HostNodes are those that the host computes.
-func (p *Plan) HostNodes() (nodes []*graph.Node) {
-	for _, op := range p.net.Ops {
-		if host, ok := op.Kind.(*lower.Host); ok {
-			nodes = append(nodes, host.Node)
-		}
-	}
-	return nodes
-}

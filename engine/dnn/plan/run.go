@@ -36,9 +36,9 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 		return nil, fmt.Errorf("%d weights for a plan of %d", len(weights), len(p.Weights))
 	}
 	if p.options.Networks {
-		var ok bool
-		if r.nets, ok = b.(kernels.Networks); !ok {
-			return nil, fmt.Errorf("%s does not compute networks", b.Name())
+		var err error
+		if r.nets, err = kernels.NetworksOf(b); err != nil {
+			return nil, err
 		}
 		r.imports, _ = b.(kernels.Importer)
 	}
