@@ -1,5 +1,6 @@
 // Package ctc reads what networks trained by connectionist temporal classification say of a line or a sound: at each step a symbol
 // of an alphabet or a blank, of which equal neighbours are one.
+// It is apart because pictures and sound have it in common.
 package ctc
 
 import (

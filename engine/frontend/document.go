@@ -14,13 +14,14 @@ import (
 	"github.com/prefillonly/prefillonly/engine/api/forms"
 	"github.com/prefillonly/prefillonly/engine/api/openapi"
 	"github.com/prefillonly/prefillonly/engine/api/pooling"
+	"github.com/prefillonly/prefillonly/engine/api/recognition"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 )
 
 // documentOf is what routes tell, as OpenAPI has it. Models are the names that requests may give, keyed says whether they need keys.
 func documentOf(routes []route, models []string, version string, keyed bool) map[string]any {
 	shapes := map[string]fields.Schema{"ModelName": {"type": "string", "enum": models}}
-	for _, more := range []map[string]fields.Schema{api.Shapes(), forms.Shapes(), pooling.Shapes(), decisions.Shapes()} {
+	for _, more := range []map[string]fields.Schema{api.Shapes(), forms.Shapes(), pooling.Shapes(), decisions.Shapes(), recognition.Shapes()} {
 		maps.Copy(shapes, more)
 	}
 	s := openapi.Server{

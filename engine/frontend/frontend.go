@@ -68,18 +68,19 @@ func setDefault[T comparable](v *T, value T) {
 
 // Frontend serves models of a pool over HTTP. Its methods are safe for concurrent use.
 type Frontend struct {
-	cfg     Config
-	log     *zap.Logger
-	pool    *client.Client
-	models  *registry.Registry
-	metrics *metrics.Metrics
-	shared  *exchange.Shared
-	prompts *promptEndpoints
-	tensors *tensorEndpoints
-	slots   *slotEndpoint
-	relays  []relay
-	server  *httpserve.Server
-	started time.Time
+	cfg       Config
+	log       *zap.Logger
+	pool      *client.Client
+	models    *registry.Registry
+	metrics   *metrics.Metrics
+	shared    *exchange.Shared
+	prompts   *promptEndpoints
+	tensors   *tensorEndpoints
+	pipelines *pipelineEndpoints
+	slots     *slotEndpoint
+	relays    []relay
+	server    *httpserve.Server
+	started   time.Time
 
 	described exchange.Encoded // /openapi.json
 }
@@ -101,6 +102,7 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	f.tensors = newTensorEndpoints(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
 	onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
 	f.slots = newSlotEndpoint(onDrain)
+	f.pipelines = newPipelineEndpoints(f.models, pool)
 	if cfg.Video != "" {
 		f.relays = append(f.relays, newVideoRelay(cfg.Video, onDrain, log))
 	}

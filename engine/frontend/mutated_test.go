@@ -72,6 +72,9 @@ func ofTensors(t *testing.T) *target {
 	put := func(path, body string, binary ...byte) {
 		g.sources = append(g.sources, posted{path: path, body: body + string(binary), binary: len(binary)})
 	}
+	page := base64.StdEncoding.EncodeToString(file.Bytes())
+	put("/v1/ocr", `{"model":"reader","image":"data:image/png;base64,`+page+`"}`)
+	put("/v1/ocr", `{"model":"reader","document":{"type":"image_url","image_url":{"url":"`+page+`"}},"user":"u"}`)
 	for _, of := range []string{"open", "org/eye", "pair", "demo"} {
 		put("/v2/models/"+of+"/infer", `{"id":"a","inputs":[{"name":"x","datatype":"UINT8","shape":[2,1],"data":[1,2]}],"outputs":[{"name":"y","parameters":{"binary_data":false}}]}`)
 		put("/v2/repository/models/"+of+"/load", `{"parameters":{"config":"x"}}`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ type network struct {
 	s *clienttest.Scheduler
 }
 
-// newNetwork serves "org/eye", which takes pictures of 4 x 6, "open", which takes any, and "pair", of two inputs, beside
+// newNetwork serves "org/eye", which takes pictures of 4 x 6, "open", which takes any, "pair", of two inputs, and "reader", a pipeline, beside
 // "demo", which takes text.
 func newNetwork(t testing.TB, cfg Config) *network {
 	n := &network{blobs: blobs{held: map[string][]byte{}}}
@@ -69,6 +70,7 @@ func newNetwork(t testing.TB, cfg Config) *network {
 		demo(byteTokenizer{}),
 		{Name: "org/eye", Names: []string{"eye"}, Image: images.Options{BGR: true, Letterbox: true, Grey: 114, Mean: []float64{1}, Scale: []float64{2}}},
 		{Name: "open"}, {Name: "wide"}, {Name: "detector", Image: images.Options{BGR: true, Letterbox: true, Grey: 114}}, {Name: "pair"}, {Name: "absent"},
+		{Name: "reader", Pipeline: &registry.Pipeline{Kind: "ocr", Endpoint: "/v1/ocr", Networks: readerNetworks, Alphabet: func() ([]string, error) { return []string{"H", "i"}, nil }}},
 	}, pool, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +91,9 @@ func newNetwork(t testing.TB, cfg Config) *network {
 	served("detector", []wire.TensorSpec{spec("images", engine.FP32, -1, 3, 416, 416)}, []wire.TensorSpec{spec("y", engine.FP32, -1, 3, 416, 416)})
 	served("wide", []wire.TensorSpec{spec("x", engine.Uint8, -1, -1, -1)}, []wire.TensorSpec{spec("y", engine.Uint8, -1, -1, -1)})
 	served("pair", []wire.TensorSpec{spec("a", engine.Int64, 2), spec("b", engine.FP16, -1)}, []wire.TensorSpec{spec("y", engine.Int64, 2), spec("z", engine.FP16, -1)})
+	served("reader", []wire.TensorSpec{spec("x", engine.FP32, -1, 3, -1, -1)}, []wire.TensorSpec{spec("map", engine.FP32, -1, 1, -1, -1)})
+	served("reader/direct", []wire.TensorSpec{spec("x", engine.FP32, -1, 3, -1, -1)}, []wire.TensorSpec{spec("turned", engine.FP32, -1, 2)})
+	served("reader/recognize", []wire.TensorSpec{spec("x", engine.FP32, -1, 3, 48, -1)}, []wire.TensorSpec{spec("all", engine.FP32, -1, -1, 4), spec("best", engine.Int64, -1, -1), spec("score", engine.FP32, -1, -1)})
 	w.Served = append(w.Served, wire.Served{Name: "absent", State: wire.ModelAbsent, Executors: 1, Tensors: &wire.TensorLimits{}})
 	w.Stats = []wire.ModelStats{{Model: "open", Passes: 7}}
 	pool.Deliver(w)
@@ -106,6 +111,9 @@ func (n *network) answer(s *wire.Submit) []*wire.Result {
 		n.mu.Unlock()
 		blob, _ := n.Put(data)
 		out.Outputs = append(out.Outputs, engine.Ref{Name: name, Type: from.Type, Shape: from.Shape, Blob: blob})
+	}
+	if strings.HasPrefix(s.Model, "reader") {
+		return []*wire.Result{{Job: s.ID, Output: n.readerOutput(s.Model, work), Timing: engine.Timing{Queued: time.Millisecond, Running: 2 * time.Millisecond}}}
 	}
 	wanted := work.Outputs
 	if len(wanted) == 0 && work.Grad == nil {

@@ -16,7 +16,7 @@ func (f *Frontend) routeTable() []route {
 		Told: []operation{describeOperation("The figures of the server, for Prometheus", ofAny, textsOf("text/plain"))},
 	}
 	pages := pageRoutes(f.boardReading, f.cfg.Version)
-	return slices.Concat(f.prompts.routes(), f.tensors.routes(), f.slots.routes(), f.modelRoutes(), f.serverRoutes(), pages, []route{metrics})
+	return slices.Concat(f.prompts.routes(), f.tensors.routes(), f.pipelines.routes(), f.slots.routes(), f.modelRoutes(), f.serverRoutes(), pages, []route{metrics})
 }
 
 func (f *Frontend) modelRoutes() []route {

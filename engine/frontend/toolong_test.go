@@ -67,6 +67,7 @@ var unbounded = map[string]string{
 	"/v2/repository/index":    "has no text",
 	"/v2/repository/models/*": "has no text",
 	"/ping":                   "has no text",
+	"/v1/ocr":                 "takes a picture",
 }
 
 // fill writes a text of n tokens for LONG, and for IDS its tokens.

@@ -132,7 +132,7 @@ var (
 func TestDataPaths(t *testing.T) {
 	rows := pathRow.FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "data-paths.md")), -1)
 	if len(rows) < 50 {
-		t.Fatalf("got %d rows, want those of five paths", len(rows))
+		t.Fatalf("got %d rows, want those of six paths", len(rows))
 	}
 	for _, row := range rows {
 		var code strings.Builder

@@ -85,6 +85,7 @@ var budgets = map[string]string{
 	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/blob": "tensors of open requests",
 	"engine/completion": "log-probabilities of open requests", "engine/scoring": "numbers of vectors of open requests", "engine/client": "open jobs",
 	"videoext/live": "video streams", "engine/frontend": "slots of processors that other programs ask for",
+	"engine/ocr": "pictures whose text is read",
 }
 
 // TestTableOfShares: every budget that is shared out has its row in the table of docs/http.md, and no other has one; the share is the code's.

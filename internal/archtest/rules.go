@@ -94,6 +94,7 @@ var arrows = map[string][]string{
 	"engine/api/openapi":       {"engine/api/fields"},
 	"engine/api/pooling":       {"engine/api", "engine/api/fields"},
 	"engine/api/decisions":     {"engine/api", "engine/api/fields"},
+	"engine/api/recognition":   {"engine/api", "engine/api/fields"},
 	"engine/decision":          {"engine", "engine/api", "engine/api/decisions", "engine/client", "engine/request", "engine/text", "engine/wire"},
 	"engine/checkpoint":        {"engine", "engine/pooling", "engine/weights", "internal/regular"},
 	"engine/grammar":           {"engine"},
@@ -105,6 +106,7 @@ var arrows = map[string][]string{
 	"engine/oip":               {"engine"},
 	"engine/images":            {"engine"},
 	"engine/inference":         {"engine", "engine/api", "engine/client", "engine/images", "engine/oip", "engine/request", "engine/wire", "internal/budget", "internal/processors"},
+	"engine/ocr":               {"engine", "engine/api", "engine/client", "engine/ctc", "engine/images", "engine/request", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/apikey":            {},
 	"engine/ctc":               {},
 	"engine/batch":             {},
@@ -119,7 +121,7 @@ var arrows = map[string][]string{
 	"engine/completion":        {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/request", "engine/text", "engine/toolcalls", "engine/wire", "internal/budget"},
 	"engine/scoring":           {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/pooling", "engine/request", "engine/text", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/metrics":           {"engine/client", "engine/oip", "engine/request", "engine/wire", "internal/httpserve", "internal/processors", "internal/tracing"},
-	"engine/frontend":          {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/oip", "engine/request", "engine/scoring", "engine/text", "engine/wire", "internal/budget", "internal/cors", "internal/httpserve", "internal/processors", "internal/tracing"},
+	"engine/frontend":          {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/api/recognition", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/ocr", "engine/oip", "engine/request", "engine/scoring", "engine/text", "engine/wire", "internal/budget", "internal/cors", "internal/httpserve", "internal/processors", "internal/tracing"},
 	"engine/frontend/exchange": {"engine", "engine/api", "engine/api/pooling", "engine/apikey", "engine/client", "engine/oip", "engine/request", "internal/budget", "internal/httpserve", "internal/tracing", "internal/processors"},
 	"engine/frontend/registry": {"engine", "engine/api", "engine/checkpoint", "engine/frontend/exchange", "engine/images", "engine/text"},
 
@@ -289,7 +291,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

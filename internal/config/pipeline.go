@@ -36,6 +36,7 @@ type Part struct {
 	Word     string // in the name of its file; empty: any
 	Optional bool
 	Decoder  string // of the network's outputs
+	Memory   Bytes  // for its passes, unless the pipeline says; 0: as other networks
 
 	File func(*Networks) *string
 }
@@ -43,9 +44,9 @@ type Part struct {
 // Pipelines are the networks of each pipeline. The pool knows the first one by the pipeline's name, others by that, a slash and their key.
 var Pipelines = map[string][]Part{
 	PipelineOCR: {
-		{Key: "detect", Word: "det", File: func(n *Networks) *string { return &n.Detect }},
+		{Key: "detect", Word: "det", Memory: 1536 << 20, File: func(n *Networks) *string { return &n.Detect }},
 		{Key: "direct", Word: "cls", Optional: true, File: func(n *Networks) *string { return &n.Direct }},
-		{Key: "recognize", Word: "rec", Decoder: DecoderCTC, File: func(n *Networks) *string { return &n.Recognize }},
+		{Key: "recognize", Word: "rec", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }},
 	},
 	PipelineSpeech: {{Key: "recognize", Decoder: DecoderCTC, File: func(n *Networks) *string { return &n.Recognize }}},
 }

@@ -2,6 +2,7 @@ package modellist
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,6 +54,7 @@ func partsOf(m *config.Model) (parts []config.Model, err error) {
 		only, dir = dir, filepath.Dir(dir)
 	}
 	below(dir, &m.Alphabet)
+	memory := m.WorkMemory
 	m.Task, m.Path = config.TaskInfer, dir
 	for i, part := range config.Pipelines[m.Pipeline] {
 		file := part.File(&m.Networks)
@@ -67,11 +69,11 @@ func partsOf(m *config.Model) (parts []config.Model, err error) {
 		below(dir, file)
 		switch {
 		case i == 0:
-			m.Path, m.Decoder = *file, part.Decoder
+			m.Path, m.Decoder, m.WorkMemory = *file, part.Decoder, cmp.Or(m.WorkMemory, part.Memory)
 		case *file != "":
 			parts = append(parts, config.Model{
 				Names: []string{config.NetworkName(m.Names[0], i, part)}, Path: *file, Task: config.TaskInfer, Decoder: part.Decoder,
-				Devices: m.Devices, Keep: m.Keep, WorkMemory: m.WorkMemory, MaxModelLen: m.MaxModelLen,
+				Devices: m.Devices, Keep: m.Keep, WorkMemory: cmp.Or(memory, part.Memory), MaxModelLen: m.MaxModelLen,
 			})
 		}
 	}
