@@ -56,6 +56,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		newConfigCommand(),
 		newKeygenCommand(),
 		newHealthcheckCommand(),
+		newOCRCommand(),
 		newTopCommand(),
 		collectenv.New(),
 		newVersionCommand(),
