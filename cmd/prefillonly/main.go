@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/bench"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/collectenv"
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/merge"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/model"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
 	"github.com/prefillonly/prefillonly/cmd/prefillonly/video"
@@ -52,6 +53,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		bench.New(),
 		bench.NewSimulate(),
 		model.New(),
+		merge.New(),
 		video.New(roles.NewVideo()),
 		newConfigCommand(),
 		newKeygenCommand(),

@@ -21,7 +21,9 @@ var arrows = map[string][]string{
 	"scheduler/stages":      {},
 	"scheduler/sim":         {"engine", "engine/wire", "scheduler"},
 	"scheduler/sim/host":    {"scheduler/stages"},
-	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
+	"merging":               {},
+	"merging/published":     {"merging"},
+	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
 
 	// device
 	"kernels/ref":                {"kernels"},
@@ -80,7 +82,7 @@ var arrows = map[string][]string{
 	"engine/host": {
 		"engine", "engine/dnn", "engine/encoder", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
 	},
-	"engine/inspect": {"engine/checkpoint", "engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
+	"engine/inspect": {"merging", "engine/checkpoint", "engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
 		"engine/dnn", "engine/executor", "engine/host", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "internal/nvml",
 		"kernels", "kernels/cpu", "kernels/cuda", "kernels/cuda/driver", "kernels/cuda/nccl", "kernels/tensorparallel",
@@ -230,6 +232,7 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/bench": {
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
+	"cmd/prefillonly/merge": {"engine/inspect", "internal/cli", "internal/usage", "merging", "merging/published"},
 	"cmd/prefillonly/model": {
 		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/text", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
@@ -284,14 +287,14 @@ var externals = []struct {
 	{"github.com/pebbe/zmq4", []string{"internal/mq"}, "one package knows how the processes are joined"},
 	{"github.com/NVIDIA/go-nvml", []string{"internal/nvml"}, "one package knows the management library"},
 	{"github.com/daulet/tokenizers", []string{"engine/tokenizer/native"}, "one package knows the Rust library"},
-	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/model", "cmd/prefillonly/roles", "cmd/prefillonly/settings", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
+	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/roles", "cmd/prefillonly/settings", "cmd/prefillonly/video", "internal/cli", "internal/usage"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
 	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/exchange", "engine/metrics", "internal/httpserve", "internal/cors", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
@@ -305,6 +308,7 @@ var pure = map[string][]string{
 	"engine/images":                  {},
 	"engine/model/architecture":      {},
 	"kvcache":                        {},
+	"merging":                        {},
 	"scheduler":                      {"server.go"},
 	"scheduler/cost":                 {},
 	"scheduler/events":               {},

@@ -1,12 +1,11 @@
 package presets
 
 import (
-	"bufio"
-	_ "embed"
-	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
+
+	"github.com/prefillonly/prefillonly/merging/published"
 )
 
 // architecture is what a model costs, at batches of 1 to 4 frames.
@@ -21,10 +20,10 @@ type architecture struct {
 // maxBatch is the largest batch that costs are known of.
 const maxBatch = 4
 
-// published are tables 1 and 2 of the GEMEL paper (MB; ms): loads, and runs at batches of 1, 2 and 4.
+// publishedCosts are tables 1 and 2 of the GEMEL paper (MB; ms): loads, and runs at batches of 1, 2 and 4.
 // Those marked are not in the paper: they have its run time of 0.16 ms a convolution, the load rate of the nearest
 // residual network by size, and its work area by size.
-var published = []struct {
+var publishedCosts = []struct {
 	name          string
 	weights, load float64
 	with, run     [3]float64
@@ -46,7 +45,7 @@ var published = []struct {
 func architecturesByName() map[string]*architecture {
 	const mega = 1e6
 	byName := map[string]*architecture{}
-	for _, p := range published {
+	for _, p := range publishedCosts {
 		a := &architecture{name: p.name, rate: p.weights * mega / p.load * 1e3, weights: int64(p.weights * mega)}
 		for i, from := range [maxBatch][2]int{{0, 0}, {1, 1}, {1, 2}, {2, 2}} {
 			a.run[i] = time.Duration(math.Round((p.run[from[0]] + p.run[from[1]]) / 2 * 1e6))
@@ -64,62 +63,15 @@ type layer struct {
 	bytes     int64 // of one
 }
 
-//go:embed layers.txt
-var layersText string
-
-// readLayers reads layers.txt; a head has so many outputs as its model knows classes.
-func readLayers(name string, classes int) []layer {
-	var list []layer
-	at := ""
-	lines := bufio.NewScanner(strings.NewReader(layersText))
-	for lines.Scan() {
-		line := lines.Text()
-		if of, ok := strings.CutPrefix(line, "model "); ok {
-			at = of
-			continue
+// countLayers are the kinds of an architecture's layers, in the order of their first.
+func countLayers(e published.Entry) (list []layer) {
+	for _, l := range published.Layers(e.Architecture, e.Classes) {
+		i := slices.IndexFunc(list, func(k layer) bool { return k.signature == l.Signature })
+		if i < 0 {
+			i = len(list)
+			list = append(list, layer{l.Signature, 0, l.Bytes})
 		}
-		if at == name && !strings.HasPrefix(line, "#") {
-			list = append(list, parseLayer(line, classes))
-		}
+		list[i].count++
 	}
 	return list
-}
-
-func parseLayer(line string, classes int) layer {
-	const bytesEach = 4
-	l := layer{}
-	var kind string
-	var in, out, parameters int
-	_, rest, _ := strings.Cut(line, " ")
-	if n, _ := fmt.Sscanf(line, "%d %s %d", &l.count, &kind, &in); n != 3 {
-		panic("layers.txt: " + line)
-	}
-	l.signature = rest
-	switch kind {
-	case "head":
-		l.signature = fmt.Sprintf("linear %d %d", in, classes)
-		parameters = (in + 1) * classes
-	case "linear":
-		fmt.Sscanf(rest, "linear %d %d", &in, &out)
-		parameters = (in + 1) * out
-	case "conv":
-		var kernel, stride, padding, dilation string
-		var groups, bias int
-		fmt.Sscanf(rest, "conv %d %d %s %s %s %s %d %d", &in, &out, &kernel, &stride, &padding, &dilation, &groups, &bias)
-		parameters = in/groups*out*kernelArea(kernel) + bias*out
-	}
-	l.bytes = int64(parameters * bytesEach)
-	return l
-}
-
-// kernelArea is the elements of a kernel, "3" or "1x7".
-func kernelArea(kernel string) int {
-	a, b, both := strings.Cut(kernel, "x")
-	if !both {
-		b = a
-	}
-	var h, w int
-	fmt.Sscan(a, &h)
-	fmt.Sscan(b, &w)
-	return h * w
 }

@@ -74,16 +74,16 @@ func (f Feeds) newArrivals() *feedArrivals {
 	rng := rand.New(rand.NewPCG(f.Seed, 17))
 	phases := map[string]float64{}
 	for i, e := range f.Workload.models {
-		if _, ok := phases[e.feed]; !ok {
-			phases[e.feed] = rng.Float64() / rate
+		if _, ok := phases[e.Feed]; !ok {
+			phases[e.Feed] = rng.Float64() / rate
 		}
-		a.phases = append(a.phases, secondsToDuration(phases[e.feed]))
+		a.phases = append(a.phases, secondsToDuration(phases[e.Feed]))
 		for n := 0; ; n++ {
-			at := secondsToDuration(phases[e.feed] + float64(n)/rate)
+			at := secondsToDuration(phases[e.Feed] + float64(n)/rate)
 			if at >= span {
 				break
 			}
-			a.requests = append(a.requests, sim.Request{At: at, Model: a.device.Models[i].Name, Stream: e.feed, Frames: 1, Deadline: deadline})
+			a.requests = append(a.requests, sim.Request{At: at, Model: a.device.Models[i].Name, Stream: e.Feed, Frames: 1, Deadline: deadline})
 		}
 	}
 	slices.SortStableFunc(a.requests, func(q, r sim.Request) int { return cmp.Compare(q.At, r.At) })
@@ -97,10 +97,10 @@ func (a *feedArrivals) newDevice() sim.Executor {
 	archs := architecturesByName()
 	all, seconds := 0.0, 0.0
 	for i, m := range a.Workload.models {
-		arch := archs[m.arch]
+		arch := archs[m.Architecture]
 		most := arch.largestBatch(capacity)
 		e.Models = append(e.Models, sim.Model{
-			Name: fmt.Sprint(i, " ", m.arch), Cost: arch.cost(), Batches: arch.run[:], Frames: most, Work: uint64(arch.area[most-1]), LoadRate: arch.rate,
+			Name: fmt.Sprint(i, " ", m.Architecture), Cost: arch.cost(), Batches: arch.run[:], Frames: most, Work: uint64(arch.area[most-1]), LoadRate: arch.rate,
 		})
 		all += float64(arch.weights)
 		seconds += float64(arch.weights) / arch.rate

@@ -4,44 +4,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"testing"
 
+	"github.com/prefillonly/prefillonly/merging/published"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 )
-
-// TestLayers holds the layers to what is published of the workloads without Faster R-CNN: their megabytes, and those that
-// the greatest sharing saves.
-func TestLayers(t *testing.T) {
-	want := map[string][2]float64{"LP2": {473.6, 161.7}, "MP2": {459.5, 215.1}, "HP4": {1478.1, 911.3}}
-	for _, w := range Workloads() {
-		if _, ok := want[w.Name]; !ok {
-			continue
-		}
-		total, counts, sizes := int64(0), map[string][]int{}, map[string]int64{}
-		for _, e := range w.models {
-			for _, l := range readLayers(e.arch, e.classes) {
-				total += l.bytes * int64(l.count)
-				counts[l.signature] = append(counts[l.signature], l.count)
-				sizes[l.signature] = l.bytes
-			}
-		}
-		saved := int64(0)
-		for s, n := range counts {
-			sum := 0
-			for _, k := range n {
-				sum += k
-			}
-			saved += sizes[s] * int64(sum-slices.Max(n))
-		}
-		got := [2]float64{float64(total) / (1 << 20), float64(saved) / (1 << 20)}
-		for i := range got {
-			if math.Abs(got[i]-want[w.Name][i]) > 0.06 {
-				t.Errorf("%s has %.1f MiB of which %.1f are saved, want %v", w.Name, got[0], got[1], want[w.Name])
-			}
-		}
-	}
-}
 
 // TestChunks holds the chunks to the models' bytes: merged or not, each model has all of its own.
 func TestChunks(t *testing.T) {
@@ -55,8 +22,8 @@ func TestChunks(t *testing.T) {
 				}
 			}
 			for i, e := range w.models {
-				if want := archs[e.arch].weights; math.Abs(float64(bytes[i]-want)) > 200 {
-					t.Errorf("%s, merged %v: %s has %d bytes, want %d", w.Name, merged, e.arch, bytes[i], want)
+				if want := archs[e.Architecture].weights; math.Abs(float64(bytes[i]-want)) > 200 {
+					t.Errorf("%s, merged %v: %s has %d bytes, want %d", w.Name, merged, e.Architecture, bytes[i], want)
 				}
 			}
 		}
@@ -82,7 +49,7 @@ func TestNexusAsPublished(t *testing.T) {
 	} {
 		w := Workload{}
 		for i, m := range tt.models {
-			w.models = append(w.models, entry{m, fmt.Sprint(i), 2})
+			w.models = append(w.models, published.Entry{Architecture: m, Feed: fmt.Sprint(i), Classes: 2})
 		}
 		for k, memory := range []Memory{Least, Half, Three4} {
 			a := Feeds{w, memory, tt.merged, 1}.newArrivals()

@@ -36,7 +36,7 @@ func (a *feedArrivals) newNexus(p plan) *nexus {
 	}
 	archs := architecturesByName()
 	for i, e := range w.models {
-		n.feeds = append(n.feeds, &feed{architecture: archs[e.arch], id: i})
+		n.feeds = append(n.feeds, &feed{architecture: archs[e.Architecture], id: i})
 	}
 	n.users = make([]int, len(n.chunks))
 	for c, piece := range n.chunks {

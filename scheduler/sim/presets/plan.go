@@ -35,8 +35,8 @@ var choices = []struct {
 func (f Feeds) RunNexus() (*FeedsOutcome, error) {
 	var archs []string
 	for _, e := range f.Workload.models {
-		if !slices.Contains(archs, e.arch) {
-			archs = append(archs, e.arch)
+		if !slices.Contains(archs, e.Architecture) {
+			archs = append(archs, e.Architecture)
 		}
 	}
 	a, tried := f.newArrivals(), map[string]bool{}
