@@ -127,7 +127,7 @@ func (c *Core) tick() {
 	f.Trim()
 	for _, e := range f.Executors {
 		e.TendModels()
-		c.giveUp(e)
+		c.failStarvedJobs(e)
 		c.dispatchWork(e)
 	}
 	c.answerSettings()
@@ -149,8 +149,8 @@ func (c *Core) expireOrphans(p *executors.Pool) {
 	}
 }
 
-// giveUp answers the jobs of models for which an executor has had no room for too long.
-func (c *Core) giveUp(e *executors.Executor) {
+// failStarvedJobs answers the jobs of models for which an executor has had no room for too long.
+func (c *Core) failStarvedJobs(e *executors.Executor) {
 	for _, inst := range slices.Clone(e.Busy()) {
 		if err := inst.Stuck(c.fleet.Now, inst.Waits(), c.cfg.UnavailableAfter); err != nil {
 			for _, j := range executors.EmptyInstance(inst) {

@@ -68,7 +68,7 @@ func (c *Client) Deliver(msg wire.Message) {
 	case *wire.Result:
 		c.deliverResult(m)
 	case *wire.Welcome:
-		c.welcome(m)
+		c.handleWelcome(m)
 	case *wire.ResetDone:
 		c.resets.answerCall(m.Serial, m)
 	case *wire.ModelSet:

@@ -84,9 +84,9 @@ func (c *Client) noteLostMessages() {
 	c.connected = false
 }
 
-// welcome notes the scheduler's state, and sends what the scheduler may not have: all open jobs if
+// handleWelcome notes the scheduler's state, and sends what the scheduler may not have: all open jobs if
 // it is a new one or the connection is.
-func (c *Client) welcome(w *wire.Welcome) {
+func (c *Client) handleWelcome(w *wire.Welcome) {
 	now := time.Now()
 	old, state := c.State(), c.noteWelcome(w, now)
 	c.mu.Lock()
@@ -105,12 +105,17 @@ func (c *Client) welcome(w *wire.Welcome) {
 		c.sendHello() // it may know nothing of this client, and takes no Submit from a stranger
 		c.settings.resendWaiting(c.conn)
 	}
+	c.resubmitJobs(missing)
+	if state.changed != old.changed {
+		close(old.changed)
+	}
+}
+
+// resubmitJobs submits again what a scheduler lacks, in order.
+func (c *Client) resubmitJobs(missing []*wire.Submit) {
 	slices.SortFunc(missing, func(a, b *wire.Submit) int { return cmp.Compare(a.ID, b.ID) })
 	for _, msg := range missing {
 		c.resendSubmit(msg)
-	}
-	if state.changed != old.changed {
-		close(old.changed)
 	}
 }
 

@@ -63,7 +63,7 @@ func (ch *choice) parsedMessage(i int) *completions.ChatMessage {
 // streamedMessage is what is new of an answer in whose words calls are looked for.
 func (ch *choice) streamedMessage(i int) *completions.ChatMessage {
 	m := &completions.ChatMessage{}
-	for _, part := range ch.parser.Add(ch.freshText(), ch.isDone()) {
+	for _, part := range ch.parser.ParseText(ch.freshText(), ch.isDone()) {
 		call := completions.ToolCall{Index: part.Call, Function: completions.CalledByName{Name: part.Name, Arguments: part.Arguments}}
 		switch n := len(m.ToolCalls); {
 		case part.Name != "":

@@ -112,7 +112,7 @@ type reply struct {
 
 func (q question) replyFromLogits(logits []float32) reply {
 	if q.prompt == 0 {
-		answer, err := sampling.Choose(logits, q.ids, &q.it.Ask, q.it.Draw, q.it.Generated())
+		answer, err := sampling.SampleToken(logits, q.ids, &q.it.Ask, q.it.Draw, q.it.Generated())
 		return reply{answer: answer, err: err}
 	}
 	score, err := sampling.Score(logits, q.it.At(q.prompt, q.prompt+1)[0], q.it.Ask.PromptTop)

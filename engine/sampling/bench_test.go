@@ -15,7 +15,7 @@ func BenchmarkChoose(b *testing.B) {
 		logits[i] = float32(3 * random.NormFloat64())
 	}
 	for b.Loop() {
-		if _, err := Choose(logits, nil, &engine.Ask{Top: 5}, 0, nil); err != nil {
+		if _, err := SampleToken(logits, nil, &engine.Ask{Top: 5}, 0, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

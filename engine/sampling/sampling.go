@@ -20,10 +20,10 @@ func Score(logits []float32, token engine.TokenID, top int) (engine.PromptScore,
 	return engine.PromptScore{Logprob: d.logprob(int(token)), Rank: d.columnRank(int(token)), Top: d.logprobEntries(d.topColumns(top))}, nil
 }
 
-// Choose makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
+// SampleToken makes an answer out of logits over ids (ascending; the whole vocabulary if nil), which it
 // overwrites. Ids are the tokens that the ask allows, or more of them. The job has got so many tokens so far, of which
 // last are the last, as many at least as the ask recalls. A label that is not allowed has a logprob of minus infinity.
-func Choose(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated int, last []engine.TokenID) (*engine.Answer, *engine.Error) {
+func SampleToken(logits []float32, ids []engine.TokenID, ask *engine.Ask, generated int, last []engine.TokenID) (*engine.Answer, *engine.Error) {
 	biased := distribution{logits: logits, ids: ids}
 	if ids == nil && !ask.Allowed.Empty() {
 		biased.maskDisallowed(ask.Allowed)

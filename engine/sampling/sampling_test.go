@@ -60,7 +60,7 @@ func TestChooseEqualsOracle(t *testing.T) {
 		}
 		p, order := softmax(expected, 1), ranked(expected)
 
-		got, err := Choose(logits, nil, &ask, 0, nil)
+		got, err := SampleToken(logits, nil, &ask, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestChooseEqualsOracle(t *testing.T) {
 
 func TestChooseAmongAllowed(t *testing.T) {
 	ask := engine.Ask{Top: 3, Labels: []engine.TokenID{7, 4}, Bias: []engine.TokenBias{{ID: 4, Bias: 1}, {ID: 5, Bias: 100}}}
-	got, err := Choose([]float32{1, 1}, []engine.TokenID{4, 9}, &ask, 0, nil)
+	got, err := SampleToken([]float32{1, 1}, []engine.TokenID{4, 9}, &ask, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,11 +129,11 @@ func TestChooseAmongMany(t *testing.T) {
 		for _, id := range ids {
 			some = append(some, logits[id])
 		}
-		want, err := Choose(some, ids, &ask, 0, nil)
+		want, err := SampleToken(some, ids, &ask, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Choose(logits, nil, &ask, 0, nil)
+		got, err := SampleToken(logits, nil, &ask, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestSampleFollowsTheNucleus(t *testing.T) {
 		seen := make([]float64, len(logits))
 		ask := engine.Ask{Temperature: c.temperature, TopP: c.topP, Seed: 11}
 		for i := range draws {
-			got, err := Choose(slices.Clone(logits), nil, &ask, i, generated[max(0, i-ask.Recalls()):i])
+			got, err := SampleToken(slices.Clone(logits), nil, &ask, i, generated[max(0, i-ask.Recalls()):i])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +204,7 @@ func TestUniform(t *testing.T) {
 
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
-		if _, err := Choose([]float32{1, float32(bad), 2}, nil, &engine.Ask{}, 0, nil); err == nil || err.Code != engine.CodeInternal {
+		if _, err := SampleToken([]float32{1, float32(bad), 2}, nil, &engine.Ask{}, 0, nil); err == nil || err.Code != engine.CodeInternal {
 			t.Errorf("logits with %g: error %v", bad, err)
 		}
 	}

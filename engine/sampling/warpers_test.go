@@ -83,16 +83,16 @@ func TestWarpersEqualTransformers(t *testing.T) {
 // and no warper changes a logprob.
 func checkGreedy(t *testing.T, i int, w *warped) {
 	ask := w.ask()
-	plain, err := Choose(slices.Clone(w.Logits), nil, &engine.Ask{Top: 5}, 0, nil)
+	plain, err := SampleToken(slices.Clone(w.Logits), nil, &engine.Ask{Top: 5}, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn, err := Choose(slices.Clone(w.Logits), nil, ask, len(w.Generated), w.Generated)
+	drawn, err := SampleToken(slices.Clone(w.Logits), nil, ask, len(w.Generated), w.Generated)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask.Temperature = 0
-	greedy, err := Choose(slices.Clone(w.Logits), nil, ask, len(w.Generated), w.Generated)
+	greedy, err := SampleToken(slices.Clone(w.Logits), nil, ask, len(w.Generated), w.Generated)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestBansAmongAllowed(t *testing.T) {
 		generated []engine.TokenID
 		want      engine.TokenID
 	}{{nil, 4}, {[]engine.TokenID{9}, 0}, {[]engine.TokenID{4, 4}, 9}, {[]engine.TokenID{4, 9}, 9}} {
-		got, err := Choose([]float32{1, 2}, []engine.TokenID{4, 9}, &ask, len(c.generated), c.generated)
+		got, err := SampleToken([]float32{1, 2}, []engine.TokenID{4, 9}, &ask, len(c.generated), c.generated)
 		if c.want == 0 {
 			if err == nil || err.Code != engine.CodeBadTokens {
 				t.Errorf("after %v: %+v, error %v; every token is banned", c.generated, got, err)

@@ -62,8 +62,8 @@ func New(name string) *Parser {
 	return p
 }
 
-// Add takes more of the answer, the last of it if last, and returns what is known with it.
-func (p *Parser) Add(text string, last bool) []Part {
+// ParseText takes more of the answer, the last of it if last, and returns what is known with it.
+func (p *Parser) ParseText(text string, last bool) []Part {
 	p.text, p.last, p.parts = append(p.text, text...), last, nil
 	for p.state(p) {
 	}
@@ -80,7 +80,7 @@ func (p *Parser) Calls() int { return p.calls }
 // Parse reads a whole answer. Calls whose arguments are no JSON, as those that were cut are not, make all of it text.
 func Parse(name, text string) (content string, calls []Call) {
 	p := New(name)
-	for _, part := range p.Add(text, true) {
+	for _, part := range p.ParseText(text, true) {
 		switch {
 		case part.Name != "":
 			calls = append(calls, Call{part.Name, part.Arguments})

@@ -48,7 +48,7 @@ func streamed(t *testing.T, name, text string, n int) (content string, calls []C
 	p := New(name)
 	for at := 0; ; at += n {
 		last := at+n >= len(text)
-		for _, part := range p.Add(text[min(at, len(text)):min(at+n, len(text))], last) {
+		for _, part := range p.ParseText(text[min(at, len(text)):min(at+n, len(text))], last) {
 			switch {
 			case part.Name != "":
 				if part.Call != len(calls) {
@@ -82,7 +82,7 @@ func TestStreams(t *testing.T) {
 	}
 	p, early := New("hermes"), ""
 	for _, piece := range []string{"Hi ", "<tool", "_call>{\"name\": \"f\", ", "\"arguments\": {\"a\":", " \"bc", "d\"}}"} {
-		for _, part := range p.Add(piece, false) {
+		for _, part := range p.ParseText(piece, false) {
 			early += part.Text + part.Name + part.Arguments + "|"
 		}
 	}

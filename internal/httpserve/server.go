@@ -130,10 +130,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	return s.drain(server)
+	return s.drainConnections(server)
 }
 
-func (s *Server) drain(server *http.Server) error {
+func (s *Server) drainConnections(server *http.Server) error {
 	begun := time.Now()
 	s.leave()
 	s.log.Info("draining", zap.Int("open_requests", s.InFlight()), zap.Duration("timeout", s.cfg.DrainTimeout))

@@ -191,7 +191,7 @@ func (g *Group) handleSignal(sig os.Signal) {
 		return
 	}
 	g.Log.Info("draining", zap.Stringer("signal", sig))
-	g.drain()
+	g.drainChildren()
 }
 
 func (g *Group) reloadChildren() {
@@ -203,7 +203,7 @@ func (g *Group) reloadChildren() {
 	}
 }
 
-func (g *Group) drain() {
+func (g *Group) drainChildren() {
 	if g.stopping {
 		return
 	}
@@ -228,7 +228,7 @@ func (g *Group) ended(e end) {
 	if e.err != nil && !g.stopping {
 		g.slain() // no request can be answered any more
 	}
-	g.drain()
+	g.drainChildren()
 	frontend := false
 	for _, c := range g.Frontends {
 		frontend = frontend || c == e.child

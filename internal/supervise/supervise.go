@@ -76,10 +76,10 @@ func (e *ExitError) Error() string { return fmt.Sprintf("%s ended: %s", e.Name, 
 // The kernel ties a child to the thread that started it (PR_SET_PDEATHSIG), so Run keeps one OS
 // thread for itself.
 func (c *Child) Run(stop, kill context.Context) error {
-	return osthread.Do(func() error { return c.keepRunning(stop, kill) })
+	return osthread.Do(func() error { return c.restartUntilStopped(stop, kill) })
 }
 
-func (c *Child) keepRunning(stop, kill context.Context) error {
+func (c *Child) restartUntilStopped(stop, kill context.Context) error {
 	pace := newPace()
 	for first := true; ; first = false {
 		born := time.Now()

@@ -104,7 +104,7 @@ func (inst *Instance) Enqueue(j *Job) {
 	j.Paged = inst.OwnPages(j) > 0
 	j.Predicted = inst.ExpectedWork(j)
 	if s.UserFairness && !j.paced && j.Class == Live {
-		j.Aged, j.paced = s.users.Pace(j.Submit.User, j.Aged, inst.Cost.Seconds(j.Predicted)), true
+		j.Aged, j.paced = s.users.PaceUser(j.Submit.User, j.Aged, inst.Cost.Seconds(j.Predicted)), true
 	}
 	if !j.Started {
 		cached, _ := inst.Queue.Useful(inst.Queue.Reach(&j.Job))

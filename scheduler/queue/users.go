@@ -14,8 +14,8 @@ type Users struct {
 // NewUsers makes Users of whom nobody has sent anything.
 func NewUsers() Users { return Users{next: map[string]float64{}} }
 
-// Pace returns from when a job of so many predicted seconds ages.
-func (u *Users) Pace(user string, arrival, seconds float64) float64 {
+// PaceUser returns from when a job of so many predicted seconds ages.
+func (u *Users) PaceUser(user string, arrival, seconds float64) float64 {
 	if user == "" {
 		return arrival
 	}
