@@ -58,6 +58,8 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama3", "rope_scaling", `{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}`, "low_freq_factor 4, high_freq_factor 1"},
 		{"granite", "residual_multiplier", `0`, "residual_multiplier 0"},
 		{"granite", "logits_scaling", `-8`, "logits_scaling -8"},
+		{"granite", "attention_multiplier", `1e-40`, "attention_multiplier 1e-40"},
+		{"granite", "embedding_multiplier", `"12"`, "cannot unmarshal string"},
 		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
 		{"mistral", "sliding_window", `-5`, "sliding_window is -5"},
 		{"qwen3", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},

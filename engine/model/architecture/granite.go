@@ -18,8 +18,8 @@ func granite(c *weights.Config, s *Spec) error {
 	if err := c.ReadKeys(&f); err != nil {
 		return err
 	}
-	if !(min(f.Embedding, f.Residual, f.Attention, f.Logits) > 0) {
-		return fmt.Errorf("embedding_multiplier %g, residual_multiplier %g, attention_multiplier %g and logits_scaling %g: want positive numbers",
+	if !(min(f.Embedding, f.Residual, f.Attention, f.Logits) >= 1e-5 && max(f.Embedding, f.Residual, f.Attention, f.Logits) <= 1e5) {
+		return fmt.Errorf("embedding_multiplier %g, residual_multiplier %g, attention_multiplier %g and logits_scaling %g: want numbers from 1e-05 to 1e+05",
 			f.Embedding, f.Residual, f.Attention, f.Logits)
 	}
 	s.QKVBias, s.OutBias = c.AttentionBias, c.AttentionBias

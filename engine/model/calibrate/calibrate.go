@@ -49,15 +49,14 @@ func Open(dir string, b kernels.Backend) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec, err := architecture.New(&config); err == nil && spec.NormOffset != 0 {
+		return nil, fmt.Errorf("%s: cannot smooth norms whose weights count from %g", config.Architectures[0], spec.NormOffset)
+	}
 	source, err := weights.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	c := &Calibration{seen: &observer{Backend: b, norms: map[kernels.Vector]*norm{}}, source: source, limit: min(MaxTokens, config.MaxPositionEmbeddings)}
-	if spec, err := architecture.New(&config); err == nil && spec.NormOffset != 0 {
-		_ = source.Close()
-		return nil, fmt.Errorf("%s: cannot smooth norms whose weights count from %g", config.Architectures[0], spec.NormOffset)
-	}
 	if c.model, err = model.New(config, apart{source}, c.seen, model.Options{MaxLen: c.limit, MaxItems: maxItems}); err != nil {
 		_ = source.Close()
 		return nil, err

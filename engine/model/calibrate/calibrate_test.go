@@ -227,6 +227,13 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestRefusesNormsWithOffset: Gemma's weights of norms count from one, so dividing them would not smooth.
+func TestRefusesNormsWithOffset(t *testing.T) {
+	if _, err := Open("../testdata/gemma", ref.New()); err == nil || !strings.Contains(err.Error(), "norms whose weights count from 1") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestLines(t *testing.T) {
 	const text = `{"prompt":"a","yes":true}
 
