@@ -11,6 +11,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
+	"github.com/prefillonly/prefillonly/engine/sounds"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
@@ -94,12 +95,12 @@ func (s *sent) Cost() float64 { return float64(s.bytes) }
 
 // Prepare implements pipeline.Pipeline: the sound goes over at the rate of a setting, and the network has it at its own.
 func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error) {
-	low := resample(p.intervalSound(interval), rate, Rates[c[0]])
+	low := sounds.Resample(p.intervalSound(interval), rate, Rates[c[0]])
 	over := make([]float32, len(low))
 	for i, v := range low {
 		over[i] = float32(math.Round(math.MaxInt16*float64(max(-1, min(1, v))))) / math.MaxInt16
 	}
-	return &sent{2 * len(low), p.spectra.logSpectrogram(resample(over, Rates[c[0]], rate))}, nil
+	return &sent{2 * len(low), p.spectra.logSpectrogram(sounds.Resample(over, Rates[c[0]], rate))}, nil
 }
 
 // Infer implements pipeline.Pipeline: its results are of type []Digit.

@@ -1,13 +1,15 @@
 package audio
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prefillonly/prefillonly/engine/sounds"
 )
 
 // Recording is a spoken digit.
@@ -47,56 +49,22 @@ func Recordings(dir string, takes ...int) (all []Recording, err error) {
 	return all, nil
 }
 
-// decodeWAV reads a RIFF file of 16-bit PCM, one channel and 8 kHz, and gives samples whose peak is 1.
+// decodeWAV reads a WAV file of 8 kHz, and gives samples whose peak is 1.
 func decodeWAV(data []byte) ([]float32, error) {
-	if len(data) < 12 || string(data[:4]) != "RIFF" || string(data[8:12]) != "WAVE" {
-		return nil, fmt.Errorf("it is no RIFF file of sound")
+	w, err := sounds.ParseWAV(data)
+	if err != nil {
+		return nil, err
 	}
-	known := false
-	for at := 12; at+8 <= len(data); {
-		name, size := string(data[at:at+4]), int(binary.LittleEndian.Uint32(data[at+4:]))
-		body := data[at+8:]
-		if name == "data" { // its size may be left open
-			if !known {
-				return nil, fmt.Errorf("its sound comes before its format")
-			}
-			return decodePCM(body[:min(size, len(body))]), nil
-		}
-		if size > len(body) {
-			return nil, fmt.Errorf("chunk %q of %d bytes has %d", name, size, len(body))
-		}
-		if name == "fmt " {
-			if err := checkFormat(body[:size]); err != nil {
-				return nil, err
-			}
-			known = true
-		}
-		at += 8 + size + size%2
+	if w.Rate != rate {
+		return nil, fmt.Errorf("it has %d samples a second, want %d", w.Rate, rate)
 	}
-	return nil, fmt.Errorf("it has no sound")
-}
-
-// checkFormat says what is wrong with a format.
-func checkFormat(f []byte) error {
-	if len(f) < 16 {
-		return fmt.Errorf("its format has %d bytes, want 16", len(f))
-	}
-	kind, channels, hertz, bits := binary.LittleEndian.Uint16(f), binary.LittleEndian.Uint16(f[2:]), binary.LittleEndian.Uint32(f[4:]), binary.LittleEndian.Uint16(f[14:])
-	if kind != 1 || channels != 1 || hertz != rate || bits != 16 {
-		return fmt.Errorf("it has format %d, %d channels, %d Hz and %d bits; want PCM (1), 1, %d and 16", kind, channels, hertz, bits, rate)
-	}
-	return nil
-}
-
-// decodePCM are samples whose peak is 1.
-func decodePCM(data []byte) []float32 {
-	samples, peak := make([]float32, len(data)/2), float32(1)
-	for i := range samples {
-		samples[i] = float32(int16(binary.LittleEndian.Uint16(data[2*i:])))
-		peak = max(peak, samples[i], -samples[i])
+	samples, peak := make([]float32, w.Frames()), float32(1)/math.MaxInt16
+	w.Read(0, samples)
+	for _, v := range samples {
+		peak = max(peak, v, -v)
 	}
 	for i := range samples {
 		samples[i] /= peak
 	}
-	return samples
+	return samples, nil
 }
