@@ -179,9 +179,7 @@ static int choose_stream(pf_clip *c)
 static int codec_is_known(const AVCodecParameters *p)
 {
     const AVCodec *codec = av.avcodec_find_decoder(p->codec_id);
-    const char *at = codec ? strstr(codecs, codec->name) : NULL;
-    size_t n = codec ? strlen(codec->name) : 0;
-    return at && (at == codecs || at[-1] == ',') && (at[n] == ',' || at[n] == 0);
+    return codec && pf_library_lists(codecs, codec->name);
 }
 
 /* bits_of is how many bits a pixel has in memory; of a format that is not known, those of the largest. */

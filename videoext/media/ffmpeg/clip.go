@@ -178,19 +178,8 @@ func headersOf(info *C.pf_clip_info) []byte {
 	return unsafe.Slice((*byte)(info.headers), int(info.headers_size))
 }
 
-// do calls into C so that it returns soon when ctx ends.
 func (c *Clip) do(ctx context.Context, call func() C.int) C.int {
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		C.pf_clip_interrupt(c.c, 1)
-		close(done)
-	})
-	result := call()
-	if !stop() {
-		<-done // no interruption comes later
-		C.pf_clip_interrupt(c.c, 0)
-	}
-	return result
+	return interruptibly(ctx, func(yes C.int) { C.pf_clip_interrupt(c.c, yes) }, call)
 }
 
 // failure is what went wrong in C.

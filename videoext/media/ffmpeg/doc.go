@@ -1,5 +1,5 @@
 // Package ffmpeg reads video by FFmpeg's libraries: files and RTSP cameras, segments in memory; it also scales frames
-// and puts segments into MP4. It encodes nothing.
+// and puts segments into MP4, and reads the sound of files in memory. It encodes nothing.
 //
 // The libraries are opened at run time, when they are first needed, so that a program that links this package starts
 // without them; Open and the others then say what is missing. They must be of the major version that the program is

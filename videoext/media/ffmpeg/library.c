@@ -76,6 +76,15 @@ void pf_library_explain(int code, char error[PF_ERROR_SIZE])
     snprintf(error, PF_ERROR_SIZE, *text ? "%s (%s)" : "%s", meaning, text);
 }
 
+int pf_library_lists(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == 0))
+            return 1;
+    return 0;
+}
+
 int pf_library_open(char *error, size_t error_size)
 {
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {

@@ -47,4 +47,7 @@ const char *pf_library_redirected(void);
 /* Writes what a code means, and what the libraries logged last on this thread. */
 void pf_library_explain(int code, char error[PF_ERROR_SIZE]);
 
+/* Tells whether a name is one of a list with commas. */
+int pf_library_lists(const char *list, const char *name);
+
 #endif
