@@ -48,6 +48,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		roles.NewScheduler(),
 		roles.NewExecutor(openRunner),
 		newRunBatchCommand(),
+		newTranscribeCommand(),
 		roles.NewBatches(),
 		newProfileCommand(openRunner),
 		bench.New(),

@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
+	"github.com/prefillonly/prefillonly/engine/speech"
 	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/tracing"
@@ -48,6 +49,8 @@ type Config struct {
 	// is none.
 	Video   string
 	Batches string
+	// OpenSound opens sound that is not WAV; nil: none is opened.
+	OpenSound func(ctx context.Context, file []byte) (speech.Sound, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -102,7 +105,7 @@ func New(cfg Config, served []registry.Model, pool *client.Client, log *zap.Logg
 	f.tensors = newTensorEndpoints(inference.Config{MaxInputs: int(min(cfg.MaxBody, 64<<20))}, cfg.Version, f, cfg.Keys, f.models, pool, f.metrics)
 	onDrain := func(end func()) (stop func() bool) { return f.server.OnDrain(end) }
 	f.slots = newSlotEndpoint(onDrain)
-	f.pipelines = newPipelineEndpoints(f.models, pool)
+	f.pipelines = newPipelineEndpoints(&cfg, f.models, pool)
 	if cfg.Video != "" {
 		f.relays = append(f.relays, newVideoRelay(cfg.Video, onDrain, log))
 	}

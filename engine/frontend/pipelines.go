@@ -11,23 +11,28 @@ import (
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
 	"github.com/prefillonly/prefillonly/engine/ocr"
+	"github.com/prefillonly/prefillonly/engine/speech"
 )
 
-// pipelineEndpoints ask models of several networks: for the text of pictures. Their methods are safe for concurrent use.
+// pipelineEndpoints ask models of networks with work between them: for the text of pictures and of sound. Their methods are safe for concurrent use.
 type pipelineEndpoints struct {
 	models *registry.Registry
 	pool   *client.Client
 	ocr    *ocr.Service
+	speech *speech.Service
+
+	openSound func(ctx context.Context, file []byte) (speech.Sound, error) // Config.OpenSound
 }
 
-func newPipelineEndpoints(models *registry.Registry, pool *client.Client) *pipelineEndpoints {
-	return &pipelineEndpoints{models: models, pool: pool, ocr: ocr.New(ocr.Config{})}
+func newPipelineEndpoints(cfg *Config, models *registry.Registry, pool *client.Client) *pipelineEndpoints {
+	return &pipelineEndpoints{models: models, pool: pool, ocr: ocr.New(ocr.Config{}), speech: speech.New(speech.Config{}), openSound: cfg.OpenSound}
 }
 
 // routes are the paths of the endpoints.
 func (e *pipelineEndpoints) routes() []route {
 	return []route{
 		postRoute("/v1/ocr", e.answerPicture, describeOperation("The text of a picture, a JPEG or PNG; of a document as Mistral answers it", ofRuns, inJSON(recognition.ReadAnswer), recognition.PictureBody)),
+		e.transcriptionRoute(),
 	}
 }
 

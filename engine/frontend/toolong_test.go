@@ -59,15 +59,16 @@ var overlongBodies = []overlong{
 
 // unbounded are the paths with a body that nothing has to fit into a context of, and why.
 var unbounded = map[string]string{
-	"/tokenize":               "answers all tokens, and runs nothing",
-	"/detokenize":             "answers the text of all tokens, and runs nothing",
-	"/decode":                 "answers the text of all tokens, and runs nothing",
-	"/v1/models/*":            "has no text",
-	"/v2/models/*":            "takes tensors",
-	"/v2/repository/index":    "has no text",
-	"/v2/repository/models/*": "has no text",
-	"/ping":                   "has no text",
-	"/v1/ocr":                 "takes a picture",
+	"/v1/audio/transcriptions": "sound, which has a bound in seconds",
+	"/tokenize":                "answers all tokens, and runs nothing",
+	"/detokenize":              "answers the text of all tokens, and runs nothing",
+	"/decode":                  "answers the text of all tokens, and runs nothing",
+	"/v1/models/*":             "has no text",
+	"/v2/models/*":             "takes tensors",
+	"/v2/repository/index":     "has no text",
+	"/v2/repository/models/*":  "has no text",
+	"/ping":                    "has no text",
+	"/v1/ocr":                  "takes a picture",
 }
 
 // fill writes a text of n tokens for LONG, and for IDS its tokens.

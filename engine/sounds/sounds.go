@@ -2,9 +2,11 @@
 package sounds
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 )
 
@@ -31,10 +33,10 @@ func CheckFormat(rate, channels int) error {
 
 // Wave is the sound of a WAV file, which stays in the file's bytes.
 type Wave struct {
-	Rate     int
-	Channels int
-	data     []byte
-	bytes    int // of a sample
+	rate     int
+	channels int
+	data     []byte // what is not read yet
+	bytes    int    // of a sample
 	sample   func([]byte) float32
 }
 
@@ -103,36 +105,47 @@ func parseFormat(b []byte) (*Wave, error) {
 	if code == codeExtensible && len(b) >= 26 {
 		code = int(binary.LittleEndian.Uint16(b[24:])) // the beginning of a GUID
 	}
-	w := &Wave{Channels: int(binary.LittleEndian.Uint16(b[2:])), Rate: int(binary.LittleEndian.Uint32(b[4:])), bytes: bits / 8, sample: samples[[2]int{code, bits}]}
+	w := &Wave{channels: int(binary.LittleEndian.Uint16(b[2:])), rate: int(binary.LittleEndian.Uint32(b[4:])), bytes: bits / 8, sample: samples[[2]int{code, bits}]}
 	if w.sample == nil {
 		return nil, ErrFormat
 	}
-	if err := CheckFormat(w.Rate, w.Channels); err != nil {
+	if err := CheckFormat(w.rate, w.channels); err != nil {
 		return nil, err
 	}
-	if align != w.bytes*w.Channels {
-		return nil, fmt.Errorf("invalid WAV: %d bytes are said to hold %d channels of %d bits", align, w.Channels, bits)
+	if align != w.bytes*w.channels {
+		return nil, fmt.Errorf("invalid WAV: %d bytes are said to hold %d channels of %d bits", align, w.channels, bits)
 	}
 	return w, nil
 }
 
-// Frames is how many samples each channel has.
-func (w *Wave) Frames() int { return len(w.data) / (w.bytes * w.Channels) }
+// Rate is how many samples there are in a second.
+func (w *Wave) Rate() int { return w.rate }
 
-// Read writes the means of the channels, from a frame on, to all of into. These frames are there.
-func (w *Wave) Read(from int, into []float32) {
-	each := w.bytes * w.Channels
-	data := w.data[from*each:][:len(into)*each]
-	if w.Channels == 1 {
-		for i := range into {
-			into[i] = w.sample(data[i*w.bytes:])
-		}
-		return
+// Frames is how many samples each channel has, of those that were not read yet.
+func (w *Wave) Frames() int { return len(w.data) / (w.bytes * w.channels) }
+
+// Next writes the means of the channels of the samples that come next, and says how many; io.EOF at the end, or why ctx has ended.
+func (w *Wave) Next(ctx context.Context, into []float32) (int, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	share := 1 / float32(w.Channels)
+	n := min(len(into), w.Frames())
+	if n == 0 {
+		return 0, io.EOF
+	}
+	w.read(into[:n])
+	w.data = w.data[n*w.bytes*w.channels:]
+	return n, nil
+}
+
+// Close does nothing: the file's bytes are another's.
+func (w *Wave) Close() {}
+
+func (w *Wave) read(into []float32) {
+	data, share := w.data, 1/float32(w.channels)
 	for i := range into {
 		sum := float32(0)
-		for range w.Channels {
+		for range w.channels {
 			sum += w.sample(data)
 			data = data[w.bytes:]
 		}

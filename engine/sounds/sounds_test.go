@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -54,10 +55,13 @@ func TestSamplesOfEachFormat(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 			continue
 		}
-		got := make([]float32, w.Frames())
-		w.Read(0, got)
-		if w.Rate != 16000 || w.Channels != c.channels || !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %d Hz, %d channels: %v", c, w.Rate, w.Channels, got)
+		got := make([]float32, len(c.want)+1)
+		n, err := w.Next(t.Context(), got)
+		if err != nil || w.Rate() != 16000 || !slices.Equal(got[:n], c.want) {
+			t.Errorf("%+v: %d Hz: %v, %v", c, w.Rate(), got[:n], err)
+		}
+		if _, err := w.Next(t.Context(), got); err != io.EOF {
+			t.Errorf("%+v: behind the end: %v", c, err)
 		}
 	}
 }
@@ -109,12 +113,12 @@ func FuzzParseWAV(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := CheckFormat(w.Rate, w.Channels); err != nil || w.Frames() > len(file) {
+		if err := CheckFormat(w.rate, w.channels); err != nil || w.Frames() > len(file) {
 			t.Fatalf("%d frames of %v", w.Frames(), err)
 		}
 		into := make([]float32, w.Frames())
-		w.Read(0, into)
-		for _, v := range into {
+		n, _ := w.Next(t.Context(), into)
+		for _, v := range into[:n] {
 			if !(math.Abs(float64(v)) <= 1<<20) {
 				t.Fatalf("a sample of %v", v)
 			}

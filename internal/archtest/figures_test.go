@@ -82,7 +82,7 @@ func TestFiguresOfDocuments(t *testing.T) {
 
 // budgets are the rows of the table of who may take how much that are counted by key, by the package that counts them.
 var budgets = map[string]string{
-	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/blob": "tensors of open requests",
+	"engine/frontend/exchange": "bodies of 64 KiB and more", "engine/inference": "inputs that are made of pictures", "engine/speech": "sound at the networks' rates", "engine/blob": "tensors of open requests",
 	"engine/completion": "log-probabilities of open requests", "engine/scoring": "numbers of vectors of open requests", "engine/client": "open jobs",
 	"videoext/live": "video streams", "engine/frontend": "slots of processors that other programs ask for",
 	"engine/ocr": "pictures whose text is read",

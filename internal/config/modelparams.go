@@ -78,7 +78,7 @@ var ModelParams = []ModelParam{
 		field: func(m *Model) any { return &m.Networks },
 	}, {
 		Name: "alphabet", Value: "FILE",
-		Help:  "file below a pipeline's path of the symbols that it recognizes, one a line; default: those that the network's file names",
+		Help:  "file below a pipeline's path of the symbols that it recognizes, one a line, or of JSON; default: those that the network's file names or, of speech, vocab.json or alphabet.txt beside it",
 		field: func(m *Model) any { return &m.Alphabet },
 	}, {
 		Name: "work-memory", Value: "SIZE",

@@ -48,7 +48,7 @@ var Pipelines = map[string][]Part{
 		{Key: "direct", Word: "cls", Optional: true, File: func(n *Networks) *string { return &n.Direct }},
 		{Key: "recognize", Word: "rec", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }},
 	},
-	PipelineSpeech: {{Key: "recognize", Decoder: DecoderCTC, File: func(n *Networks) *string { return &n.Recognize }}},
+	PipelineSpeech: {{Key: "recognize", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }}},
 }
 
 // Has says whether a file's name has the word of the part, between other characters than letters.

@@ -123,13 +123,18 @@ func checkSteps(m *config.Model) error {
 // maxAlphabet is how long the file of an alphabet may be.
 const maxAlphabet = 4 << 20
 
-// checkAlphabet refuses a pipeline whose alphabet cannot be read.
+// checkAlphabet refuses a pipeline whose alphabet or settings cannot be read.
 func checkAlphabet(m *config.Model) error {
 	if m.Pipeline == "" {
 		return nil
 	}
 	if _, err := Alphabet(m); err != nil {
 		return fmt.Errorf("model %s: pipeline %s: %w", m.Names[0], m.Pipeline, err)
+	}
+	if m.Pipeline == config.PipelineSpeech {
+		if _, err := SoundSettings(m); err != nil {
+			return fmt.Errorf("model %s: pipeline %s: %w", m.Names[0], m.Pipeline, err)
+		}
 	}
 	return nil
 }
@@ -139,12 +144,15 @@ const metadataAlphabet = "character"
 
 // Alphabet are the symbols that a pipeline's network recognizes, as its file or the network's metadata lists them.
 func Alphabet(m *config.Model) ([]string, error) {
-	if m.Alphabet != "" {
-		text, err := regular.ReadFile(m.Alphabet, maxAlphabet)
+	if file := alphabetFile(m); file != "" {
+		text, err := regular.ReadFile(file, maxAlphabet)
 		if err != nil {
 			return nil, fmt.Errorf("alphabet: %w", err)
 		}
-		return alphabetLines(m.Alphabet, text)
+		if filepath.Ext(file) == ".json" {
+			return vocabulary(file, text)
+		}
+		return alphabetLines(file, text)
 	}
 	n, err := onnx.Open(m.Networks.Recognize)
 	if err != nil {
@@ -156,6 +164,20 @@ func Alphabet(m *config.Model) ([]string, error) {
 		return nil, fmt.Errorf("%s does not name its symbols (no %q in its metadata): set alphabet to a file of them, one a line", m.Networks.Recognize, metadataAlphabet)
 	}
 	return alphabetLines(m.Networks.Recognize, []byte(text))
+}
+
+// alphabetFile is the file that lists the symbols of a pipeline's network: that of the configuration, or one of usual names beside the network.
+func alphabetFile(m *config.Model) string {
+	if m.Alphabet != "" {
+		return m.Alphabet
+	}
+	for _, name := range []string{"vocab.json", "alphabet.txt"} {
+		file := filepath.Join(filepath.Dir(m.Networks.Recognize), name)
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
 }
 
 func alphabetLines(file string, text []byte) (symbols []string, err error) {

@@ -48,6 +48,10 @@ func Open(file string, backend kernels.Backend, o Options) (*Detector, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(network.Limits().Inputs); n != 1 {
+		network.Close()
+		return nil, fmt.Errorf("%s: the network has %d inputs; pictures go to one", file, n)
+	}
 	in := network.Input()
 	input, err := images.NewTarget(in.Type, in.Shape, o.Image)
 	if err != nil {

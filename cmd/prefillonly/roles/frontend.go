@@ -18,6 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/frontend"
+	"github.com/prefillonly/prefillonly/engine/speech"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -27,6 +28,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/telemetry"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 	"github.com/prefillonly/prefillonly/internal/version"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
 // NewFrontend makes `prefillonly frontend`.
@@ -101,8 +103,18 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Trace
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
 		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg), Batches: batchSocket(cfg),
-		CORS: cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
+		CORS:      cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
+		OpenSound: OpenSound,
 	}
+}
+
+// OpenSound opens what FFmpeg's libraries read.
+func OpenSound(ctx context.Context, file []byte) (speech.Sound, error) {
+	s, err := ffmpeg.OpenSound(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // toolParser finds calls of tools in answers; empty where that is not asked for.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/prefillonly/prefillonly/engine/frontend/registry"
+	"github.com/prefillonly/prefillonly/engine/speech"
 	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
@@ -48,6 +49,7 @@ func servedPipeline(m *config.Model) *registry.Pipeline {
 		}
 	}
 	p.Alphabet = sync.OnceValues(func() ([]string, error) { return modellist.Alphabet(m) })
+	p.Sound = sync.OnceValues(func() (speech.Settings, error) { return modellist.SoundSettings(m) })
 	return p
 }
 

@@ -19,6 +19,7 @@ type Operation struct {
 	Query        []string          // parameters, which are texts and may be left out
 	Bodies       []fields.Schema   // of JSON, any of them; none: it takes no body
 	Optional     bool              // the body may be left out
+	Form         fields.Schema     // of multipart/form-data; nil: it is not taken
 	Binary       string            // what a body of application/octet-stream is; empty: it is not taken
 	Answer       map[string]Schema // of a 200, by content type; none: it is empty
 	Status       int               // of success; 0: 200
@@ -74,7 +75,7 @@ func (o *Operation) openAPIObject(keyed bool) map[string]any {
 	if parameters := o.parameters(); len(parameters) > 0 {
 		out["parameters"] = parameters
 	}
-	if len(o.Bodies) > 0 {
+	if len(o.Bodies) > 0 || o.Form != nil {
 		out["requestBody"] = o.body()
 	}
 	if keyed && !o.Open {
@@ -119,11 +120,17 @@ func newParameter(in, name string, required bool) map[string]any {
 }
 
 func (o *Operation) body() map[string]any {
-	schema := o.Bodies[0]
-	if len(o.Bodies) > 1 {
-		schema = fields.AnyOf(o.Bodies...)
+	content := map[string]any{}
+	switch len(o.Bodies) {
+	case 0:
+	case 1:
+		content["application/json"] = map[string]any{"schema": o.Bodies[0]}
+	default:
+		content["application/json"] = map[string]any{"schema": fields.AnyOf(o.Bodies...)}
 	}
-	content := map[string]any{"application/json": map[string]any{"schema": schema}}
+	if o.Form != nil {
+		content["multipart/form-data"] = map[string]any{"schema": o.Form}
+	}
 	if o.Binary != "" {
 		content["application/octet-stream"] = map[string]any{"schema": Schema{"type": "string", "format": "binary", "description": o.Binary}}
 	}

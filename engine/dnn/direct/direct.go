@@ -1,11 +1,13 @@
-// Package direct runs one network of one input in this process: tensors in, tensors out, without an executor or a scheduler.
+// Package direct runs one network in this process: tensors in, tensors out, without an executor or a scheduler.
 package direct
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn"
@@ -19,7 +21,7 @@ type Network struct {
 	network *dnn.Network
 	model   *dnn.Model
 	work    *dnn.Workspace
-	input   wire.TensorSpec
+	limits  *wire.TensorLimits
 	blobs   memory
 	file    bool // the network is its own
 }
@@ -60,11 +62,10 @@ func (n *Network) load(backend kernels.Backend) (err error) {
 	if n.model, err = dnn.Open(n.network, store.New(backend), n.blobs); err != nil {
 		return err
 	}
-	inputs := n.model.Info().Tensors.Inputs
-	if len(inputs) != 1 {
-		return fmt.Errorf("the network has %d inputs; pictures go to one", len(inputs))
+	n.limits = n.model.Info().Tensors
+	if len(n.limits.Inputs) == 0 {
+		return errors.New("the network has no inputs")
 	}
-	n.input = inputs[0]
 	if n.work, err = dnn.NewWorkspace(backend, n.model.WorkBytes()); err != nil {
 		return err
 	}
@@ -92,12 +93,15 @@ func (n *Network) Close() {
 	}
 }
 
-// Input is what the network takes.
-func (n *Network) Input() wire.TensorSpec { return n.input }
+// Limits are what the network takes and gives.
+func (n *Network) Limits() *wire.TensorLimits { return n.limits }
+
+// Input is what the network takes first.
+func (n *Network) Input() wire.TensorSpec { return n.limits.Inputs[0] }
 
 // Outputs are the names and shapes of the outputs of floating-point numbers, of which -1 may be any.
 func (n *Network) Outputs() (outputs []Output) {
-	for _, out := range n.model.Info().Tensors.Outputs {
+	for _, out := range n.limits.Outputs {
 		if _, ok := floats[out.Type]; ok {
 			outputs = append(outputs, Output{Name: out.Name, Shape: out.Shape})
 		}
@@ -115,7 +119,7 @@ func (n *Network) Run(shape []int, data []byte) ([]Output, error) { return n.run
 // Gradient computes how the sum over seeds of seed x output, each named after an output and of its shape, changes with the input.
 func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32, error) {
 	defer clear(n.blobs)
-	grad := &engine.Grad{Inputs: []string{n.input.Name}}
+	grad := &engine.Grad{Inputs: []string{n.Input().Name}}
 	for _, s := range seeds {
 		data := make([]byte, 4*len(s.Data))
 		for i, v := range s.Data {
@@ -132,9 +136,35 @@ func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32,
 
 func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, error) {
 	defer clear(n.blobs)
-	in := engine.Ref{Name: n.input.Name, Type: n.input.Type, Shape: shape, Blob: n.blobs.putTensor(data)}
-	item := &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Grad: grad, Frames: 1}}
-	pass, err := n.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: item}}})
+	if len(n.limits.Inputs) != 1 {
+		return nil, fmt.Errorf("the network has %d inputs, want one", len(n.limits.Inputs))
+	}
+	in := engine.Ref{Name: n.Input().Name, Type: n.Input().Type, Shape: shape, Blob: n.blobs.putTensor(data)}
+	refs, err := n.compute(engine.Tensors{Inputs: []engine.Ref{in}, Grad: grad, Frames: 1})
+	if err != nil {
+		return nil, err
+	}
+	return n.floatOutputs(refs), nil
+}
+
+// Infer computes some outputs of inputs, whose data is little-endian.
+func (n *Network) Infer(outputs []string, inputs []engine.Ref, data [][]byte) (found []engine.Ref, values [][]byte, err error) {
+	defer clear(n.blobs)
+	work := engine.Tensors{Inputs: slices.Clone(inputs), Outputs: outputs, Frames: 1}
+	for i := range work.Inputs {
+		work.Inputs[i].Blob = n.blobs.putTensor(data[i])
+	}
+	if found, err = n.compute(work); err != nil {
+		return nil, nil, err
+	}
+	for _, ref := range found {
+		values = append(values, n.blobs[ref.Blob])
+	}
+	return found, values, nil
+}
+
+func (n *Network) compute(work engine.Tensors) ([]engine.Ref, error) {
+	pass, err := n.model.Begin(&wire.Run{Items: []wire.RunItem{{Work: &wire.TensorItem{Tensors: work}}}})
 	if err != nil {
 		return nil, err
 	}
@@ -148,12 +178,12 @@ func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, er
 	if result.Err != nil {
 		return nil, result.Err
 	}
-	return n.floatOutputs(result.Output.(*engine.TensorOutput)), nil
+	return result.Output.(*engine.TensorOutput).Outputs, nil
 }
 
 // floatOutputs are those of floating-point numbers.
-func (n *Network) floatOutputs(result *engine.TensorOutput) (outputs []Output) {
-	for _, ref := range result.Outputs {
+func (n *Network) floatOutputs(refs []engine.Ref) (outputs []Output) {
+	for _, ref := range refs {
 		typ, ok := floats[ref.Type]
 		if !ok {
 			continue

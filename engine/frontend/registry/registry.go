@@ -17,6 +17,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/checkpoint"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/speech"
 	"github.com/prefillonly/prefillonly/engine/text"
 )
 
@@ -42,6 +43,7 @@ type Pipeline struct {
 	Endpoint string            // that it is asked at
 	Networks map[string]string // the pool's names, by the keys of the configuration
 	Alphabet func() ([]string, error)
+	Sound    func() (speech.Settings, error) // that the network of speech takes
 }
 
 // pool is what runs the models.

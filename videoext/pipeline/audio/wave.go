@@ -1,6 +1,7 @@
 package audio
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -55,11 +56,13 @@ func decodeWAV(data []byte) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.Rate != rate {
-		return nil, fmt.Errorf("it has %d samples a second, want %d", w.Rate, rate)
+	if w.Rate() != rate {
+		return nil, fmt.Errorf("it has %d samples a second, want %d", w.Rate(), rate)
 	}
 	samples, peak := make([]float32, w.Frames()), float32(1)/math.MaxInt16
-	w.Read(0, samples)
+	if n, err := w.Next(context.Background(), samples); n < len(samples) {
+		return nil, err
+	}
 	for _, v := range samples {
 		peak = max(peak, v, -v)
 	}
