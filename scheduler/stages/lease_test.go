@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -88,6 +89,16 @@ func TestWrongProfileDoesNotBarForEver(t *testing.T) {
 	t.Error("it never begins")
 }
 
+// TestPauseOfTheMachineIsSoonForgotten: a frame that once took a minute does not make the next ones late beforehand.
+func TestPauseOfTheMachineIsSoonForgotten(t *testing.T) {
+	c := New(ours(2))
+	frame := Ask{Kind: "frame", Takes: 6 * time.Millisecond, Due: at(100), First: true}
+	c.Step(at(0), frame)
+	c.Step(at(60), Done{Took: time.Minute})
+	frame.ID, frame.Due = 1, at(60.1)
+	expectVerdicts(t, c.Step(at(60), frame), Action{ID: 1, Verdict: Granted})
+}
+
 // TestUrgentLongStagesMayHaveAllSlots: what has time waits behind another long one.
 func TestUrgentLongStagesMayHaveAllSlots(t *testing.T) {
 	c := New(ours(2))
@@ -103,4 +114,23 @@ func TestShortStageIsNotRefusedBehindLongOnes(t *testing.T) {
 		c.Step(at(0), Ask{ID: id, Takes: 200 * time.Millisecond, Due: at(5)})
 	}
 	expectVerdicts(t, c.Step(at(0), Ask{ID: 10, Takes: 6 * time.Millisecond, Due: at(.1), First: true}), Action{ID: 10, Verdict: Granted})
+}
+
+// TestAbsurdFiguresAreBounded: what is said to take for ever, or less than nothing, is no short stage for it.
+func TestAbsurdFiguresAreBounded(t *testing.T) {
+	for _, takes := range []time.Duration{math.MaxInt64 - 1, math.MinInt64} {
+		c := New(ours(2))
+		for id := range uint64(300) {
+			c.Step(start, Ask{ID: id, Takes: takes, Yields: true})
+			c.Step(start, Done{ID: id, Took: math.MaxInt64})
+			c.Step(start, Ask{ID: id, Takes: time.Second, Yields: true})
+			c.Step(start, Done{ID: id, Took: math.MaxInt64})
+		}
+		for id := range uint64(10) {
+			c.Step(start, Ask{ID: id, Takes: max(time.Second, takes), Yields: true, Due: start.Add(math.MaxInt64)})
+		}
+		if c.Running() > 2 {
+			t.Errorf("of stages of %v %d run in 2 slots", takes, c.Running())
+		}
+	}
 }

@@ -12,6 +12,14 @@ const halfLife = 50
 // weight is what one stage counts.
 var weight = 1 - math.Exp2(-1./halfLife)
 
+// longest is more than any stage is believed to take. What askers say is not to be trusted, and sums of it must not overflow.
+const longest = 24 * time.Hour
+
+func bound(duration float64) float64 { return min(max(0, duration), float64(longest)) }
+
+// outlier is how many times what is expected a stage counts as at most: a process that was stopped for a minute says nothing of the next.
+const outlier = 10
+
 // tail is how many standard deviations above the mean nine of ten lie.
 const tail = 1.28
 
@@ -42,8 +50,8 @@ func (p profile) of(kind string, takes time.Duration) *ratio {
 
 // predict says what a stage takes, of which the asker says so: on average, and nine times of ten.
 func (r *ratio) predict(takes time.Duration) (mean, most time.Duration) {
-	t := float64(takes)
-	return time.Duration(t * r.mean), time.Duration(t * (r.mean + tail*math.Sqrt(r.variance)))
+	t := bound(float64(takes))
+	return time.Duration(bound(t * r.mean)), time.Duration(bound(t * (r.mean + tail*math.Sqrt(r.variance))))
 }
 
 // note counts a stage that has ended.
@@ -52,7 +60,7 @@ func (r *ratio) note(takes, took time.Duration) {
 	if takes <= 0 {
 		return
 	}
-	d := float64(took)/float64(takes) - r.mean
+	d := min(bound(float64(took))/bound(float64(takes)), outlier*max(1, r.mean)) - r.mean
 	r.mean += weight * d
 	r.variance = (1 - weight) * (r.variance + weight*d*d)
 }
