@@ -14,7 +14,7 @@ const (
 	multiple     = 32      // of the sides that networks take
 	flattest     = 8       // width by height, above which a page gets black rows above and below
 	finestSide   = 736     // the shorter one of what the detecting network sees has so many at least,
-	mostDetected = 6 << 20 // but its pixels are no more than that
+	mostDetected = 9 << 19 // but its pixels are no more than that
 )
 
 // Pixels are those of a part of a picture, in rows of red, green and blue.
