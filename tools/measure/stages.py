@@ -1,10 +1,10 @@
 """Replays the settings of the report on asynchronous pre- and postprocessing on real processes: images and sounds whose work on
-processors waits for a slot of a server (tools/clients/stages.py), and whose passes for one device apart, a black box that takes
-its time. Every system gets the same arrivals.
+processors waits for a slot of a server (tools/clients/stages.py), and whose passes for a device apart, of
+which only is known how long passes are away. Every system gets the same arrivals.
 
     tools/measure/stages.py [bin/prefillonly] [--requests 60] [--sounds 20]
 
-os: nobody asks for a slot. fifo and slo: the report's, with one slot. on-time: the server's default.
+A1, A2 and B1 are at 1.0, 1.2 and 1.0 of the processors; tight at 1.47 with goals of a third. os: nobody asks for a slot. fifo and slo: the report's, with one slot. on-time: the server's default.
 """
 import argparse
 import json
@@ -38,6 +38,26 @@ def burn(seconds):
         pass
 
 
+class Device:
+    """Takes two passes at a time. What is known of it is how long passes are away."""
+
+    def __init__(self, parts):
+        self.free = mp.Semaphore(2)
+        self.away = {name: mp.Value("d", seconds) for where, name, seconds in parts if where == DEVICE}
+
+    def run(self, name, seconds):
+        asked = time.time()
+        with self.free:
+            waited = time.time() - asked
+            time.sleep(seconds)
+        with self.away[name].get_lock():
+            self.away[name].value += (time.time() - asked - self.away[name].value) / 4
+        return waited
+
+    def rest(self, parts):
+        return {name: self.away[name].value if where == DEVICE else seconds for where, name, seconds in parts}
+
+
 def play(server, device, parts, goal, at, lengths, out):
     """One request, in a process that was there before it."""
     time.sleep(max(0, at - time.time()))
@@ -45,16 +65,13 @@ def play(server, device, parts, goal, at, lengths, out):
     for i, ((where, name, _), seconds) in enumerate(zip(parts, lengths)):
         asked = time.time()
         if where == DEVICE:
-            with device:
-                waits[name] = time.time() - asked
-                time.sleep(seconds)
+            waits[name] = device.run(name, seconds)
         elif server is None:
             burn(seconds)
             waits[name] = time.time() - asked - seconds
         else:
-            rest = {n.replace(" ", ""): s for (_, n, _), s in zip(parts[i + 1:], lengths[i + 1:])}
             try:
-                with slot(server, name, max(1, round(seconds * 100)), max(.001, at + goal - asked), rest):
+                with slot(server, name, max(1, round(seconds * 100)), max(.001, at + goal - asked), device.rest(parts[i + 1:])):
                     waits[name] = time.time() - asked
                     burn(seconds)
             except (Refused, ConnectionError, ValueError) as e:
@@ -88,7 +105,7 @@ def run(binary, flags, parts, goals, load, n, seed):
         at += rng.expovariate(1 / gap)
         requests.append((at, rng.choice(goals), [s * rng.lognormvariate(-.043, .29) for _, _, s in parts]))
     server, url = (None, None) if flags is None else serve(binary, flags)
-    device, out = mp.Lock(), mp.Queue()
+    device, out = Device(parts), mp.Queue()
     start = time.time() + 1.5
     workers = [mp.Process(target=play, args=(url, device, parts, goal, start + at, lengths, out)) for at, goal, lengths in requests]
     for w in workers:
@@ -112,9 +129,12 @@ def main():
     a.add_argument("--requests", type=int, default=60)
     a.add_argument("--sounds", type=int, default=20)
     a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--setting", help="only settings whose names have this in them")
     o = a.parse_args()
     for setting, parts, goals, load, n in [("A1", IMAGE, [3, 5, 7, 9], 1.0, o.requests), ("A2", IMAGE, [3, 5, 7, 9], 1.2, o.requests),
-                                           ("A2, goals / 3", IMAGE, [1, 1.67, 2.33, 3], 1.47, o.requests), ("B1", SOUND, [6, 8, 10, 12], 1.0, o.sounds)]:
+                                           ("A2 tight", IMAGE, [1, 1.67, 2.33, 3], 1.47, o.requests), ("B1", SOUND, [6, 8, 10, 12], 1.0, o.sounds)]:
+        if o.setting and o.setting not in setting:
+            continue
         for system, flags in SYSTEMS.items():
             print(json.dumps({"setting": setting, "load": load, "system": system} | run(o.binary, flags, parts, goals, load, n, o.seed)), flush=True)
 
