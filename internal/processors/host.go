@@ -61,19 +61,17 @@ func Serve(ctx context.Context, path string, parameters stages.Parameters) error
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	h.group.Go(func() { h.tick(ctx) }) // ends with ctx
-	for {
+	for ctx.Err() == nil {
 		conn, err := listener.Accept()
 		if err != nil {
-			break
+			wait(ctx, redial) // such as for a file descriptor
+			continue
 		}
 		h.group.Go(func() { h.serveMember(conn) }) // ends with the connection
 	}
 	h.closeAll()
 	h.group.Wait()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // tick ends slots that are held for too long, and tells members of the load, should it have changed.

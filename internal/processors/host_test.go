@@ -203,6 +203,36 @@ func TestWhoLeavesAHostsOrder(t *testing.T) {
 	group.Wait()
 }
 
+// TestStageGoesOnBehindItsLease: a stage whose slot another has by now asks for one again where it would yield.
+func TestStageGoesOnBehindItsLease(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	serveHost(t, path, 1)
+	p, _ := follow(t, path)
+	q, _ := follow(t, path)
+	eventually(t, "both follow", func() bool { return p.link() != nil && q.link() != nil })
+	letGo := make(chan struct{})
+	var group sync.WaitGroup
+	ctx := WithSeat(t.Context())
+	_, err := p.Do(ctx, Stage{Kind: "slow", Takes: 30 * time.Millisecond}, func() error {
+		hold(t, q, &group, letGo) // when the lease is over
+		group.Go(func() { _, _ = q.Do(t.Context(), Stage{Takes: 100 * time.Millisecond}, func() error { return nil }) })
+		eventually(t, "another waits", p.Wanting)
+		close(letGo)
+		return Yield(ctx)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	for _, pool := range []*Pool{p, q} {
+		pool.mu.Lock()
+		if len(pool.open) != 0 {
+			t.Errorf("%d stages are open, want none", len(pool.open))
+		}
+		pool.mu.Unlock()
+	}
+}
+
 func BenchmarkDoByHost(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "s")
 	serveHost(b, path, 2)

@@ -37,10 +37,14 @@ func (p *Pool) Follow(ctx context.Context, path string) {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 			p.followLink(ctx, &link{conn: conn, out: gob.NewEncoder(conn), opened: time.Now()})
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(redial):
-		}
+		wait(ctx, redial)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

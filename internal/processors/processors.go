@@ -68,11 +68,11 @@ type Observation struct {
 
 // waiter is a stage that waits or has a slot.
 type waiter struct {
-	ask     stages.Ask // again, should the order that has it be lost
-	in      order
+	ask     stages.Ask         // again, should the order that has it be lost
+	in      order              // guarded by Pool.mu; nil: none knows of it, as its lease is over
 	waits   bool               // guarded by Pool.mu
 	answer  chan stages.Action // when it no longer waits
-	expired chan struct{}      // closed when another has its slot
+	expired chan struct{}      // guarded by Pool.mu, closed when another has its slot, and nil from then on
 }
 
 // order decides which stages begin. The caller of step holds the Pool's mu.
@@ -179,14 +179,14 @@ type Held struct {
 
 // Hold waits for the slot of a stage, whose end the caller tells by Release. Its errors are those of Do.
 func (p *Pool) Hold(ctx context.Context, s Stage) (*Held, error) {
-	asked := time.Now()
-	w := p.ask(s.ask(ctx))
+	asked, expired := time.Now(), make(chan struct{})
+	w := p.askWith(s.ask(ctx), expired)
 	if err := p.await(ctx, w); err != nil {
 		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: true})
 		return nil, err
 	}
 	began := time.Now()
-	return &Held{Waited: began.Sub(asked), Expired: w.expired, Release: func() {
+	return &Held{Waited: began.Sub(asked), Expired: expired, Release: func() {
 		took := time.Since(began)
 		p.done(w, took)
 		p.tell(Observation{Kind: s.Kind, Waited: began.Sub(asked), Took: took})
@@ -200,19 +200,22 @@ func (p *Pool) Wanting() bool {
 }
 
 // ask asks for a slot.
-func (p *Pool) ask(a stages.Ask) *waiter {
+func (p *Pool) ask(a stages.Ask) *waiter { return p.askWith(a, nil) }
+
+// askWith is ask of one who wants to know of the end of the lease.
+func (p *Pool) askWith(a stages.Ask, expired chan struct{}) *waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
 	a.ID = p.last
-	w := &waiter{ask: a, answer: make(chan stages.Action, 1), expired: make(chan struct{})}
+	w := &waiter{ask: a, answer: make(chan stages.Action, 1), expired: expired}
 	p.wait(w, a)
 	return w
 }
 
 // wait has w wait for what it asks for by an event, which an order takes; the caller holds mu.
 func (p *Pool) wait(w *waiter, event any) {
-	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is lost
+	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is lost, or has forgotten it
 		w.in, event = p.order(), w.ask
 	}
 	p.open[w.ask.ID], w.waits = w, true
@@ -223,8 +226,15 @@ func (p *Pool) wait(w *waiter, event any) {
 func (p *Pool) done(w *waiter, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.end(w, stages.Done{ID: w.ask.ID, Took: took})
+}
+
+// end tells the order that has w of its end; the caller holds mu.
+func (p *Pool) end(w *waiter, event any) {
 	delete(p.open, w.ask.ID)
-	w.in.step(stages.Done{ID: w.ask.ID, Took: took})
+	if w.in != nil {
+		w.in.step(event)
+	}
 }
 
 // order is whose turn it is to decide; the caller holds mu.
@@ -249,15 +259,27 @@ func (p *Pool) accept(a stages.Action) {
 	w := p.open[a.ID]
 	switch {
 	case w == nil:
-		return
 	case a.Verdict == stages.Expired:
-		close(w.expired)
+		p.expire(w)
 	case w.waits:
 		w.waits = false
 		w.answer <- a
+		if a.Verdict != stages.Granted {
+			delete(p.open, a.ID)
+		}
 	}
-	if a.Verdict != stages.Granted {
-		delete(p.open, a.ID)
+}
+
+// expire ends what an order knows of a stage. One that has yielded meanwhile asks for a slot anew, and another does so when it
+// yields; the caller holds mu.
+func (p *Pool) expire(w *waiter) {
+	w.in = nil
+	if w.expired != nil {
+		close(w.expired)
+		w.expired = nil
+	}
+	if w.waits {
+		p.wait(w, w.ask)
 	}
 }
 
@@ -282,7 +304,6 @@ func (p *Pool) await(ctx context.Context, w *waiter) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.open, w.ask.ID)
-	w.in.step(stages.Withdraw{ID: w.ask.ID}) // where it was granted at the same time, too
+	p.end(w, stages.Withdraw{ID: w.ask.ID}) // where it was granted at the same time, too
 	return context.Cause(ctx)
 }

@@ -35,19 +35,19 @@ func TestGradients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEye(t).up()
 			e.gradients = func(s *wire.Submit) []*wire.Result {
-				if s.Deadline <= 0 || s.Deadline > 200*time.Millisecond || s.Promised {
+				if s.Deadline <= 0 || s.Deadline > 500*time.Millisecond || s.Promised {
 					t.Errorf("a gradient has a deadline of %v", s.Deadline)
 				}
 				return c.answer(s, e)
 			}
 			h := newHost(t, e)
 			h.mustDeclare(`{"name":"door","source":"camera","method":"oneadapt:frames=2"}`)
-			talk := h.session("door", said(t, &session.Hello{Width: 96, Height: 64, Rate: 10, Camera: "c"}))
+			talk := h.session("door", said(t, &session.Hello{Width: 96, Height: 64, Rate: 4, Camera: "c"}))
 			const segments = 3
 			knobs := session.Knobs{Quantisers: &media.QPMap{Columns: 2, Rows: 1, QP: []uint8{24, 36}}}
 			units := rtsptest.Drawn()[:2]
 			for n := range segments {
-				talk.say(said(t, &session.Sent{Segment: method.Segment(n), Of: 2, Frames: []int{0, 1}, Container: 300, Knobs: knobs, Data: &media.Segment{Width: 96, Height: 64, Rate: 10, Units: units}}))
+				talk.say(said(t, &session.Sent{Segment: method.Segment(n), Of: 2, Frames: []int{0, 1}, Container: 300, Knobs: knobs, Data: &media.Segment{Width: 96, Height: 64, Rate: 4, Units: units}}))
 				h.until("door", "done with a gradient", func(s status) bool {
 					return s.Frames == uint64(2*n+2) && s.Gradients != nil && s.Gradients.Asked == uint64(n+1)
 				})
