@@ -127,7 +127,7 @@ func TestPicturesThatAreNone(t *testing.T) {
 		`{"model":"reader","image":"` + good + `","document":{}}`:           "both image and document",
 		`{"model":"reader","document":{"type":"document_url"}}`:             "document.type is \\\"document_url\\\"",
 		`{"model":"reader","document":{"type":"image_url","image_url":{}}}`: "document.image_url must be a text",
-		`{"model":"demo","image":"` + good + `"}`:                           "none with `pipeline: ocr`, as reader is",
+		`{"model":"demo","image":"` + good + `"}`:                           "has no `pipeline: ocr`; ask reader",
 		`{"model":"reader/recognize","image":"` + good + `"}`:               "not exist",
 	} {
 		w := do(n.Frontend, http.MethodPost, "/v1/ocr", body, "Content-Type", "application/json")

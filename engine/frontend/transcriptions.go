@@ -52,7 +52,7 @@ func (e *pipelineEndpoints) hearSound(x *exchange.Exchange, r *http.Request) *ex
 	if err := cmp.Or(err, failed); err != nil {
 		return exchange.Unavailable("the model `%s` has failed: %s", m.Name, engine.HidePaths(err.Error()))
 	}
-	c := e.speech.Call(from, &speech.Pipeline{Settings: settings, Alphabet: speech.NewAlphabet(symbols), Decode: e.openSound})
+	c := e.speech.Call(from, &speech.Pipeline{Settings: settings, Alphabet: speech.NewAlphabet(symbols), Decode: e.openSound}, m.Pipeline.Networks)
 	defer c.Close()
 	if err := c.Read(r.Context(), asked.File); err != nil {
 		return exchange.RefusalOf(r.Context(), err)

@@ -76,9 +76,9 @@ func TestInputsOfLines(t *testing.T) {
 		p.rgb[i] = 255
 	}
 	in := p.recognizeInput()
-	values := floatsOf(in.Data)
-	if in.Shape[3] != shortest || len(values) != 3*48*shortest {
-		t.Fatalf("shape %v, %d values", in.Shape, len(values))
+	values := floatsOf(in.data)
+	if in.shape[3] != shortest || len(values) != 3*48*shortest {
+		t.Fatalf("shape %v, %d values", in.shape, len(values))
 	}
 	for c, want := range []float32{-1, -1, 1} {
 		row := values[(c*48+20)*shortest:]
@@ -86,7 +86,7 @@ func TestInputsOfLines(t *testing.T) {
 			t.Errorf("channel %d: %v, %v, then %v", c, row[50], row[99], row[100])
 		}
 	}
-	if in := newPixels(1, 5000).recognizeInput(); in.Shape[3] != longest {
-		t.Errorf("a very long line: %v", in.Shape)
+	if in := newPixels(1, 5000).recognizeInput(); in.shape[3] != longest {
+		t.Errorf("a very long line: %v", in.shape)
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/ctc"
 	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/engine/pipeline"
+	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
@@ -26,25 +29,6 @@ type Line struct {
 	Text  string    `json:"text"`
 	Score float64   `json:"score"` // mean of how likely the symbols are
 	Box   [4][2]int `json:"box"`   // its corners from the upper left one on, in pixels of the picture
-}
-
-// Tensor is an input or output of a network, of FP32 but for a recognizing network's first output.
-type Tensor struct {
-	Shape []int
-	Data  []byte
-}
-
-// Host runs networks and has its own order of work of the processors, and bounds on memory.
-type Host interface {
-	// Infer runs a network once for each input, and hands accept the outputs of each as they come: those of a recognizing network
-	// are the likeliest symbol of each step, as Int64, and how likely it is.
-	Infer(ctx context.Context, network string, inputs []Tensor, accept func(i int, outputs []Tensor) error) error
-	// Plan tells, before anything is done, of an input of a network that is to come, and how long the pass will take. It refuses what
-	// cannot be in time.
-	Plan(ctx context.Context, network string, input []int) (takes time.Duration, err error)
-	Do(ctx context.Context, s processors.Stage, f func() error) error
-	Hold(bytes int64) error
-	Release(bytes int64)
 }
 
 // Pipeline is what is known of one's networks.
@@ -77,29 +61,35 @@ const (
 	atATime     = 64  // lines whose inputs are made at a time
 )
 
+// input is one of FP32.
+type input struct {
+	shape []int
+	data  []byte
+}
+
 // reading is a picture on its way to its text.
 type reading struct {
 	of    *Pipeline
-	host  Host
+	host  pipeline.Host
 	page  *page
 	lines []Line
 }
 
 // Read finds the lines of text in a picture, a JPEG or PNG, in the order in which they are read. Its errors are images' of what is wrong
 // with the picture, in a *PictureError, and those of the host.
-func (p *Pipeline) Read(ctx context.Context, host Host, picture []byte) ([]Line, error) {
+func (p *Pipeline) Read(ctx context.Context, host pipeline.Host, picture []byte) ([]Line, error) {
 	r := &reading{of: p, host: host}
-	input, err := r.open(ctx, picture)
+	in, err := r.open(ctx, picture)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { host.Release(r.page.bytes()) }()
+	defer func() { host.ReleaseMemory(r.page.bytes()) }()
 	var boxes []quad
-	err = host.Infer(ctx, Detect, []Tensor{input}, func(_ int, out []Tensor) (err error) {
+	err = r.runPasses(ctx, Detect, []input{in}, func(_ int, out []pipeline.Tensor) (err error) {
 		boxes, err = r.findBoxes(ctx, out[0])
 		return err
 	})
-	host.Release(int64(len(input.Data)))
+	host.ReleaseMemory(int64(len(in.data)))
 	if err != nil {
 		return nil, err
 	}
@@ -117,28 +107,27 @@ type PictureError struct{ error }
 func (e *PictureError) Unwrap() error { return e.error }
 
 // open decodes the picture to a page, and makes the detecting network's input of it.
-func (r *reading) open(ctx context.Context, picture []byte) (input Tensor, err error) {
+func (r *reading) open(ctx context.Context, picture []byte) (in input, err error) {
 	height, width, err := images.Size(picture)
 	if err != nil {
-		return input, &PictureError{err}
+		return in, &PictureError{err}
 	}
 	r.page = shapePage(height, width)
 	h, w := r.page.detectedSize()
-	shape := []int{1, 3, h, w}
-	pass, err := r.host.Plan(ctx, Detect, shape)
+	pass, err := r.planPass(ctx, Detect, 3*h*w)
 	if err != nil {
-		return input, err
+		return in, err
 	}
 	kept := r.page.bytes() + int64(12*h*w)
 	pace := time.Duration(height*width+r.page.height*r.page.width+h*w) * decodePace
-	err = r.host.Do(ctx, processors.Stage{Kind: "pictures", Takes: pace, Rest: pass}, func() error {
-		if err := r.host.Hold(kept + images.Memory(height, width)); err != nil {
+	err = r.host.RunStage(ctx, processors.Stage{Kind: "pictures", Takes: pace, Rest: pass}, func() error {
+		if err := r.host.HoldMemory(kept + images.Memory(height, width)); err != nil {
 			return err
 		}
-		defer r.host.Release(images.Memory(height, width))
+		defer r.host.ReleaseMemory(images.Memory(height, width))
 		decoded, err := images.Decode(picture)
 		if err != nil {
-			r.host.Release(kept)
+			r.host.ReleaseMemory(kept)
 			return &PictureError{err}
 		}
 		if err := processors.Yield(ctx); err != nil {
@@ -150,21 +139,64 @@ func (r *reading) open(ctx context.Context, picture []byte) (input Tensor, err e
 		if err := processors.Yield(ctx); err != nil {
 			return err
 		}
-		input = Tensor{shape, r.page.asInput(h, w, w)}
+		in = input{[]int{1, 3, h, w}, r.page.asInput(h, w, w)}
 		return nil
 	})
-	return input, err
+	return in, err
+}
+
+// planPass tells the host of a pass over so many elements.
+func (r *reading) planPass(ctx context.Context, network string, elements int) (takes time.Duration, err error) {
+	limits, err := r.host.TensorLimits(ctx, network)
+	if err != nil {
+		return 0, err
+	}
+	return r.host.PlanPass(network, limits.Units(1, float64(elements), false))
+}
+
+// runPasses has the host run a network on inputs. Of a recognizing network the outputs are the likeliest symbol of each step, as
+// Int64, and how likely it is; of others the first one.
+func (r *reading) runPasses(ctx context.Context, network string, inputs []input, accept func(i int, outputs []pipeline.Tensor) error) error {
+	limits, err := r.host.TensorLimits(ctx, network)
+	if err != nil {
+		return err
+	}
+	outputs, err := wantedOutputs(network, limits)
+	if err != nil {
+		return err
+	}
+	tensors := make([][]pipeline.Tensor, len(inputs))
+	for i, in := range inputs {
+		tensors[i] = []pipeline.Tensor{{Name: limits.Inputs[0].Name, Type: engine.FP32, Shape: in.shape, Data: in.data}}
+	}
+	return r.host.RunPasses(ctx, network, outputs, tensors, accept)
+}
+
+// wantedOutputs are those that are asked for of a network, which it must have.
+func wantedOutputs(network string, limits *wire.TensorLimits) ([]string, error) {
+	is := func(t engine.DType) func(wire.TensorSpec) bool {
+		return func(s wire.TensorSpec) bool { return s.Type == t }
+	}
+	n := len(limits.Outputs)
+	switch {
+	case len(limits.Inputs) != 1 || limits.Inputs[0].Type != engine.FP32 || n == 0 || !slices.ContainsFunc(limits.Outputs, is(engine.FP32)):
+	case network == Recognize && n >= 3 && limits.Outputs[n-2].Type == engine.Int64 && limits.Outputs[n-1].Type == engine.FP32:
+		return []string{limits.Outputs[n-2].Name, limits.Outputs[n-1].Name}, nil // as decoder: ctc adds them
+	case network != Recognize && limits.Outputs[0].Type == engine.FP32:
+		return []string{limits.Outputs[0].Name}, nil
+	}
+	return nil, engine.Errorf(engine.CodeUnavailable, "the network that is to %s does not fit: want one input and a first output of FP32", network)
 }
 
 // findBoxes reads the detecting network's output.
-func (r *reading) findBoxes(ctx context.Context, out Tensor) (boxes []quad, err error) {
+func (r *reading) findBoxes(ctx context.Context, out pipeline.Tensor) (boxes []quad, err error) {
 	n := len(out.Shape)
 	if n < 2 || len(out.Data) != 4*out.Shape[n-1]*out.Shape[n-2] {
 		return nil, fmt.Errorf("the network that detects text gave %d bytes of the shape %v, want one map of FP32", len(out.Data), out.Shape)
 	}
 	m := likelihood{height: out.Shape[n-2], width: out.Shape[n-1]}
 	pace := time.Duration(m.height*m.width) * boxPace
-	err = r.host.Do(ctx, processors.Stage{Kind: "boxes", Takes: pace}, func() error {
+	err = r.host.RunStage(ctx, processors.Stage{Kind: "boxes", Takes: pace}, func() error {
 		m.values = floatsOf(out.Data)
 		boxes = m.findBoxes(r.page.height, r.page.width)
 		return nil
@@ -181,13 +213,13 @@ func (r *reading) readLines(ctx context.Context, boxes []quad) error {
 		_, whole := inputWidth(max(height, width), min(height, width))
 		held += int64(2*3*height*width) + 12*lineHeight*int64(directWidth+whole) // crops may be turned
 	}
-	if err := r.host.Hold(held); err != nil {
+	if err := r.host.HoldMemory(held); err != nil {
 		return err
 	}
-	defer r.host.Release(held)
+	defer r.host.ReleaseMemory(held)
 	crops := make([]*pixels, len(boxes))
-	inputs := make([]Tensor, 0, len(boxes))
-	err := r.host.Do(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(size) * cropPace}, func() error {
+	inputs := make([]input, 0, len(boxes))
+	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(size) * cropPace}, func() error {
 		for i, b := range boxes {
 			if err := processors.Yield(ctx); err != nil {
 				return err
@@ -203,7 +235,7 @@ func (r *reading) readLines(ctx context.Context, boxes []quad) error {
 		return err
 	}
 	if r.of.Directs {
-		err := r.host.Infer(ctx, Direct, inputs, func(i int, out []Tensor) error {
+		err := r.runPasses(ctx, Direct, inputs, func(i int, out []pipeline.Tensor) error {
 			if p := floatsOf(out[0].Data); len(p) == 2 && p[1] > surelyOver {
 				crops[i].turnOver()
 			}
@@ -226,21 +258,21 @@ func inputWidth(width, height int) (line, whole int) {
 func scaledWidth(width, height int) int { return max(1, (lineHeight*width+height-1)/height) }
 
 // directInput is the input of a line for the network that finds what is upside down.
-func (p *pixels) directInput() Tensor {
+func (p *pixels) directInput() input {
 	width := min(directWidth, scaledWidth(p.width, p.height))
-	return Tensor{[]int{1, 3, lineHeight, directWidth}, p.asInput(lineHeight, width, directWidth)}
+	return input{[]int{1, 3, lineHeight, directWidth}, p.asInput(lineHeight, width, directWidth)}
 }
 
 // recognizeInput is the input of a line for the recognizing network.
-func (p *pixels) recognizeInput() Tensor {
+func (p *pixels) recognizeInput() input {
 	width, whole := inputWidth(p.width, p.height)
-	return Tensor{[]int{1, 3, lineHeight, whole}, p.asInput(lineHeight, width, whole)}
+	return input{[]int{1, 3, lineHeight, whole}, p.asInput(lineHeight, width, whole)}
 }
 
 // recognize reads the lines in crops.
 func (r *reading) recognize(ctx context.Context, boxes []quad, crops []*pixels) error {
-	inputs := make([]Tensor, len(crops))
-	err := r.host.Do(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(len(crops)*3*lineHeight*shortest) * decodePace}, func() error {
+	inputs := make([]input, len(crops))
+	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(len(crops)*3*lineHeight*shortest) * decodePace}, func() error {
 		for i, c := range crops {
 			if err := processors.Yield(ctx); err != nil {
 				return err
@@ -253,7 +285,7 @@ func (r *reading) recognize(ctx context.Context, boxes []quad, crops []*pixels) 
 		return err
 	}
 	lines := make([]Line, len(crops))
-	err = r.host.Infer(ctx, Recognize, inputs, func(i int, out []Tensor) (err error) {
+	err = r.runPasses(ctx, Recognize, inputs, func(i int, out []pipeline.Tensor) (err error) {
 		lines[i].Text, lines[i].Score, err = r.of.decode(out)
 		return err
 	})
@@ -274,7 +306,7 @@ func (r *reading) recognize(ctx context.Context, boxes []quad, crops []*pixels) 
 }
 
 // decode reads the outputs of the recognizing network.
-func (p *Pipeline) decode(out []Tensor) (text string, score float64, err error) {
+func (p *Pipeline) decode(out []pipeline.Tensor) (text string, score float64, err error) {
 	if len(out) != 2 || len(out[0].Data) != 2*len(out[1].Data) {
 		return "", 0, fmt.Errorf("the network that recognizes text gave %d outputs, want two of equal length", len(out))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pipeline"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -85,7 +86,7 @@ func (n *network) windows(length int) (all []window) {
 func (n *network) longest() int { return n.greatest }
 
 // inputs are those of a window.
-func (n *network) inputs(sound []float32, w window) []Tensor {
+func (n *network) inputs(sound []float32, w window) []pipeline.Tensor {
 	part, mean, scale := sound[w.from:w.to], 0.0, 1.0
 	if n.Normalize {
 		mean, scale = moments(part)
@@ -96,7 +97,7 @@ func (n *network) inputs(sound []float32, w window) []Tensor {
 	}
 	shape := slices.Repeat([]int{1}, len(n.sound.Shape))
 	shape[len(shape)-1] = w.size
-	all := []Tensor{{n.sound.Name, engine.FP32, shape, data[:4*w.size]}}
+	all := []pipeline.Tensor{{Name: n.sound.Name, Type: engine.FP32, Shape: shape, Data: data[:4*w.size]}}
 	for _, l := range n.lengths {
 		all = append(all, lengthTensor(l, len(part), w.size))
 	}
@@ -104,8 +105,8 @@ func (n *network) inputs(sound []float32, w window) []Tensor {
 }
 
 // lengthTensor says how much of a window is sound: by a number or, of two dimensions, by a one for each sample of it.
-func lengthTensor(spec wire.TensorSpec, part, size int) Tensor {
-	t := Tensor{spec.Name, spec.Type, []int{1}, binary.LittleEndian.AppendUint64(nil, uint64(part))[:spec.Type.Size()]}
+func lengthTensor(spec wire.TensorSpec, part, size int) pipeline.Tensor {
+	t := pipeline.Tensor{Name: spec.Name, Type: spec.Type, Shape: []int{1}, Data: binary.LittleEndian.AppendUint64(nil, uint64(part))[:spec.Type.Size()]}
 	if len(spec.Shape) == 2 {
 		t.Shape, t.Data = []int{1, size}, make([]byte, size*spec.Type.Size())
 		for i := range part {
@@ -138,7 +139,7 @@ type hearing struct {
 }
 
 // add adds what is kept of a window. Windows come in the order of time.
-func (h *hearing) add(w window, said []Tensor) error {
+func (h *hearing) add(w window, said []pipeline.Tensor) error {
 	if len(said) != 2 || said[0].Type != engine.Int64 || said[1].Type != engine.FP32 || len(said[0].Data) != 2*len(said[1].Data) || len(said[1].Data)%4 != 0 {
 		return fmt.Errorf("the network answers %d outputs, want symbols of INT64 and as many values of FP32", len(said))
 	}

@@ -9,9 +9,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pipeline"
 	"github.com/prefillonly/prefillonly/engine/sounds"
-	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
@@ -39,27 +38,8 @@ type Pipeline struct {
 	Decode func(ctx context.Context, file []byte) (Sound, error)
 }
 
-// Tensor is an input or an output, little-endian.
-type Tensor struct {
-	Name  string
-	Type  engine.DType
-	Shape []int
-	Data  []byte
-}
-
-// Host is where a pipeline runs.
-type Host interface {
-	// Do runs a stage when its turn has come.
-	Do(ctx context.Context, s processors.Stage, f func() error) error
-	// Hold counts bytes of memory, until the request ends.
-	Hold(bytes int64) error
-	// Limits are what the network takes and gives.
-	Limits(ctx context.Context) (*wire.TensorLimits, error)
-	// Plan tells the host of units of the network's cost that will be asked for, and returns how long they take. It fails where they cannot be in time.
-	Plan(units float64) (takes time.Duration, err error)
-	// Infer runs the network on each of several inputs, and hands on the outputs of these names.
-	Infer(ctx context.Context, outputs []string, inputs [][]Tensor, accept func(i int, outputs []Tensor) error) error
-}
+// Recognize is what the network of a pipeline is for.
+const Recognize = "recognize"
 
 // FileError is what is wrong with a file of sound.
 type FileError struct{ error }
@@ -83,8 +63,8 @@ const (
 const group = 8
 
 // Hear makes a transcript of sound at the network's rate.
-func (p *Pipeline) Hear(ctx context.Context, host Host, sound []float32) (*Transcript, error) {
-	limits, err := host.Limits(ctx)
+func (p *Pipeline) Hear(ctx context.Context, host pipeline.Host, sound []float32) (*Transcript, error) {
+	limits, err := host.TensorLimits(ctx, Recognize)
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +85,9 @@ func (p *Pipeline) Hear(ctx context.Context, host Host, sound []float32) (*Trans
 }
 
 // hear has the network hear some windows.
-func (p *Pipeline) hear(ctx context.Context, host Host, n *network, sound []float32, windows []window, heard *hearing) error {
-	inputs, said := make([][]Tensor, len(windows)), make([][]Tensor, len(windows))
-	err := host.Do(ctx, processors.Stage{Kind: "windows", Takes: time.Duration(len(windows)*n.longest()) * 2}, func() error {
+func (p *Pipeline) hear(ctx context.Context, host pipeline.Host, n *network, sound []float32, windows []window, heard *hearing) error {
+	inputs, said := make([][]pipeline.Tensor, len(windows)), make([][]pipeline.Tensor, len(windows))
+	err := host.RunStage(ctx, processors.Stage{Kind: "windows", Takes: time.Duration(len(windows)*n.longest()) * 2}, func() error {
 		for i, w := range windows {
 			inputs[i] = n.inputs(sound, w)
 		}
@@ -116,7 +96,7 @@ func (p *Pipeline) hear(ctx context.Context, host Host, n *network, sound []floa
 	if err != nil {
 		return err
 	}
-	err = host.Infer(ctx, n.outputs[:], inputs, func(i int, outputs []Tensor) error {
+	err = host.RunPasses(ctx, Recognize, n.outputs[:], inputs, func(i int, outputs []pipeline.Tensor) error {
 		said[i] = outputs
 		return nil
 	})
@@ -132,7 +112,7 @@ func (p *Pipeline) hear(ctx context.Context, host Host, n *network, sound []floa
 }
 
 // Read decodes a file of sound, at the network's rate. Its errors are a *FileError, those of the host and why ctx has ended.
-func (p *Pipeline) Read(ctx context.Context, host Host, file []byte) (out []float32, err error) {
+func (p *Pipeline) Read(ctx context.Context, host pipeline.Host, file []byte) (out []float32, err error) {
 	wav, err := sounds.ParseWAV(file)
 	pace := wavePace
 	switch {
@@ -150,7 +130,7 @@ func (p *Pipeline) Read(ctx context.Context, host Host, file []byte) (out []floa
 			return nil, err
 		}
 	}
-	err = host.Do(ctx, stage, func() error {
+	err = host.RunStage(ctx, stage, func() error {
 		var from Sound = wav
 		if wav == nil {
 			opened, err := p.Decode(ctx, file)
@@ -167,8 +147,8 @@ func (p *Pipeline) Read(ctx context.Context, host Host, file []byte) (out []floa
 }
 
 // plan tells the host what a sound that has its length in its head will ask of the network.
-func (p *Pipeline) plan(ctx context.Context, host Host, wav *sounds.Wave) (takes time.Duration, err error) {
-	limits, err := host.Limits(ctx)
+func (p *Pipeline) plan(ctx context.Context, host pipeline.Host, wav *sounds.Wave) (takes time.Duration, err error) {
+	limits, err := host.TensorLimits(ctx, Recognize)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +160,7 @@ func (p *Pipeline) plan(ctx context.Context, host Host, wav *sounds.Wave) (takes
 	for _, w := range n.windows(int(int64(wav.Frames()) * int64(p.Settings.Rate) / int64(wav.Rate()))) {
 		units += limits.Units(1, float64(w.size), false)
 	}
-	return host.Plan(units)
+	return host.PlanPass(Recognize, units)
 }
 
 // ended is why reading a file has failed: the context's end, or the file.
@@ -191,7 +171,7 @@ func ended(ctx context.Context, err error) error {
 	return &FileError{err}
 }
 
-func (p *Pipeline) readAll(ctx context.Context, host Host, from Sound) ([]float32, error) {
+func (p *Pipeline) readAll(ctx context.Context, host pipeline.Host, from Sound) ([]float32, error) {
 	rate, to := from.Rate(), p.Settings.Rate
 	if err := sounds.CheckFormat(rate, 1); err != nil {
 		return nil, &FileError{err}
@@ -213,7 +193,7 @@ func (p *Pipeline) readAll(ctx context.Context, host Host, from Sound) ([]float3
 		}
 		if need := resampler.Length(came) + 2*to; need > cap(out) { // End may make a little more
 			size := max(2*cap(out), need)
-			if err := host.Hold(4 * int64(size-cap(out))); err != nil {
+			if err := host.HoldMemory(4 * int64(size-cap(out))); err != nil {
 				return nil, err
 			}
 			out = append(make([]float32, 0, size), out...)

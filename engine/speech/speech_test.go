@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/pipeline"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/processors"
 )
@@ -34,21 +35,25 @@ type toneHost struct {
 	lengths []int
 }
 
-func (h *toneHost) Do(_ context.Context, _ processors.Stage, f func() error) error { return f() }
+func (h *toneHost) RunStage(_ context.Context, _ processors.Stage, f func() error) error { return f() }
 
-func (h *toneHost) Hold(bytes int64) error {
+func (h *toneHost) HoldMemory(bytes int64) error {
 	h.held += bytes
 	return nil
 }
 
-func (h *toneHost) Limits(context.Context) (*wire.TensorLimits, error) { return h.limits, nil }
+func (h *toneHost) ReleaseMemory(bytes int64) { h.held -= bytes }
 
-func (h *toneHost) Plan(units float64) (time.Duration, error) {
+func (h *toneHost) TensorLimits(context.Context, string) (*wire.TensorLimits, error) {
+	return h.limits, nil
+}
+
+func (h *toneHost) PlanPass(_ string, units float64) (time.Duration, error) {
 	h.planned += units
 	return 0, nil
 }
 
-func (h *toneHost) Infer(_ context.Context, outputs []string, inputs [][]Tensor, accept func(int, []Tensor) error) error {
+func (h *toneHost) RunPasses(_ context.Context, _ string, outputs []string, inputs [][]pipeline.Tensor, accept func(int, []pipeline.Tensor) error) error {
 	if !slices.Equal(outputs, []string{"best", "score"}) || len(inputs) > group {
 		h.t.Errorf("%q of %d windows", outputs, len(inputs))
 	}
@@ -59,7 +64,7 @@ func (h *toneHost) Infer(_ context.Context, outputs []string, inputs [][]Tensor,
 		if len(in) > 1 {
 			h.lengths = append(h.lengths, int(binary.LittleEndian.Uint64(in[1].Data)))
 		}
-		best, score := Tensor{Name: "best", Type: engine.Int64}, Tensor{Name: "score", Type: engine.FP32}
+		best, score := pipeline.Tensor{Name: "best", Type: engine.Int64}, pipeline.Tensor{Name: "score", Type: engine.FP32}
 		for ; len(sound) > 0; sound = sound[min(4*step, len(sound)):] {
 			loudest := float32(0)
 			for at := 0; at < min(4*step, len(sound)); at += 4 {
@@ -68,7 +73,7 @@ func (h *toneHost) Infer(_ context.Context, outputs []string, inputs [][]Tensor,
 			best.Data = binary.LittleEndian.AppendUint64(best.Data, uint64(math.Round(float64(loudest)*10)))
 			score.Data = binary.LittleEndian.AppendUint32(score.Data, math.Float32bits(0.5))
 		}
-		if err := accept(i, []Tensor{best, score}); err != nil {
+		if err := accept(i, []pipeline.Tensor{best, score}); err != nil {
 			return err
 		}
 	}
@@ -116,7 +121,7 @@ func heard(of []byte) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-func listen(ctx context.Context, p *Pipeline, h Host, file []byte) (*Transcript, error) {
+func listen(ctx context.Context, p *Pipeline, h pipeline.Host, file []byte) (*Transcript, error) {
 	sound, err := p.Read(ctx, h, file)
 	if err != nil {
 		return nil, err

@@ -27,10 +27,10 @@ func TestPipelinesAreFoundByKind(t *testing.T) {
 	x, _, r := exchange.NewShared(exchange.Config{Log: zap.NewNop()}).Begin(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/ocr", nil))
 	for _, c := range []struct{ kind, name, want string }{
 		{"ocr", "reads", ""}, {"ocr", "alias", ""}, {"ocr", "", ""},
-		{"ocr", "text", "the model `text` is none with `pipeline: ocr`, as reads is"},
-		{"ocr", "reads/recognize", "as reads is"},
+		{"ocr", "text", "the model `text` has no `pipeline: ocr`; ask reads"},
+		{"ocr", "reads/recognize", "; ask reads"},
 		{"ocr", "nosuch", "nosuch"},
-		{"speech", "reads", "`pipeline: speech`, of which the server has none"},
+		{"speech", "reads", "`pipeline: speech`, and no other model of the server has"},
 		{"speech", "", "names no model"},
 	} {
 		m, refused := g.Pipeline(x, c.kind, c.name)

@@ -167,9 +167,9 @@ func (g *Registry) Pipeline(x *exchange.Exchange, kind, name string) (*Model, *e
 	case m.Pipeline != nil && m.Pipeline.Kind == kind:
 		return m, nil
 	case names == nil:
-		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` is none with `pipeline: %s`, of which the server has none", m.Name, kind))
+		return nil, exchange.Invalid(api.Invalid("model", "the model `%s` has no `pipeline: %s`, and no other model of the server has", m.Name, kind))
 	}
-	return nil, exchange.Invalid(api.Invalid("model", "the model `%s` is none with `pipeline: %s`, as %s is", m.Name, kind, strings.Join(names, ", ")))
+	return nil, exchange.Invalid(api.Invalid("model", "the model `%s` has no `pipeline: %s`; ask %s", m.Name, kind, strings.Join(names, ", ")))
 }
 
 // Text opens what the texts of a model are read with, for as long as the exchange goes on.
