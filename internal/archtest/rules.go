@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"scheduler/sim/host":    {"scheduler/stages"},
 	"merging":               {},
 	"merging/published":     {"merging"},
+	"merging/trainer":       {"merging"},
 	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
 
 	// device

@@ -1,0 +1,64 @@
+// Package trainer is what a search for merges asks of whatever trains networks.
+package trainer
+
+import (
+	"context"
+
+	"github.com/prefillonly/prefillonly/merging"
+)
+
+// Model is a network that is to share weights with others, and what it looks at.
+type Model struct {
+	Name    string
+	File    string // ONNX
+	Decoder string // of its outputs
+	Clip    string // a video of its feed
+}
+
+// Trainer opens sessions. Sessions of equal models, seeds and calls end in equal weights.
+type Trainer interface {
+	Open(ctx context.Context, models []Model, seed uint64) (Session, error)
+}
+
+// Tie is layers that have one copy of weights. Layers of a donor keep the donor's file's, bit for bit; without one all members train the copy,
+// which begins as the first member's.
+type Tie struct {
+	Members []merging.Member
+	Donor   int // among the models; NoDonor: none
+}
+
+// NoDonor is the Donor of a Tie whose members train the copy together.
+const NoDonor = -1
+
+// Split says which frames of a model's feed.
+type Split int
+
+// The frames of a feed: those trained on come before those judged on.
+const (
+	Training Split = iota
+	HeldOut
+)
+
+// Score is how well a model finds what its own file's network finds, which is the truth: 1 is all of it and nothing else.
+type Score struct {
+	Value     float64
+	Low, High float64 // of a 90 % interval
+	Frames    int
+	Objects   int // that the truth has
+}
+
+// Session trains models together. One goroutine uses it at a time.
+type Session interface {
+	// Tie makes layers share weights from now on. Before the first call none does. A layer of no tie goes back to its own file's weights, and so
+	// does all that was trained beside: biases, and layers of no tie. A model that is a donor and adopts nothing is not trained at all.
+	Tie(ties []Tie) error
+	// Train takes the next part of an epoch of each trained model's frames, 1 the whole, by steps of a rate, and gives each model's mean loss.
+	Train(ctx context.Context, epochs, rate float64) (losses []float64, err error)
+	Evaluate(ctx context.Context, model int, split Split) (Score, error)
+	// Snapshot is all that training changes: weights, the trainer's moments, random numbers. Restore goes on from there under the ties of then.
+	Snapshot() ([]byte, error)
+	Restore(snapshot []byte) error
+	// Constants are those of a model's file that have other elements now, by name.
+	Constants(model int) map[string][]float32
+	Close()
+}
