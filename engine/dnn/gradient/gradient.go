@@ -1,4 +1,5 @@
-// Package gradient makes of a network one that computes its gradients to inputs.
+// Package gradient makes of a network one that computes its gradients to inputs, which weights are once graph.Free has
+// freed them.
 package gradient
 
 import (

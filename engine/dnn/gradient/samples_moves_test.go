@@ -52,7 +52,7 @@ var statistics = map[string][]sample{
 	"BatchNormalization": {func(rng *rand.Rand) sampled {
 		x := dims(rng, 2+rng.IntN(3))
 		c := x[1]
-		s := sampled{attrs: attrs{"epsilon": .01}, in: []input{random(x...), random(c).kept(), random(c).kept(), random(c).kept(), between(.3, 2, c).kept()}}
+		s := sampled{attrs: attrs{"epsilon": .01}, in: []input{random(x...), random(c), random(c), random(c).kept(), between(.3, 2, c).kept()}}
 		return s
 	}},
 	"InstanceNormalization": normalised(func(*rand.Rand, []int) attrs { return attrs{"epsilon": .01} }),

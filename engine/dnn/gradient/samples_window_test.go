@@ -81,10 +81,10 @@ var windows = map[string][]sample{
 		w, groups, in, out := convolution(rng)
 		s := sampled{attrs: w.attrs, in: []input{
 			random(append([]int{1 + rng.IntN(2), in}, w.space...)...),
-			random(append([]int{out, in / groups}, w.kernel...)...).kept(),
+			random(append([]int{out, in / groups}, w.kernel...)...),
 		}}
 		if rng.IntN(2) == 0 {
-			s.in = append(s.in, random(out).kept())
+			s.in = append(s.in, random(out))
 		}
 		return s
 	}},
@@ -136,10 +136,14 @@ func transposedConvolution(shaped bool) sample {
 			delete(w.attrs, "output_padding")
 			w.attrs["output_shape"] = shape
 		}
-		return sampled{attrs: w.attrs, in: []input{
+		s := sampled{attrs: w.attrs, in: []input{
 			random(append([]int{1 + rng.IntN(2), in}, w.space...)...),
-			random(append([]int{in, out / groups}, w.kernel...)...).kept(),
+			random(append([]int{in, out / groups}, w.kernel...)...),
 		}}
+		if rng.IntN(2) == 0 {
+			s.in = append(s.in, random(out))
+		}
+		return s
 	}
 }
 

@@ -17,13 +17,14 @@ type Graph struct {
 
 // Value is a tensor: an input, a constant or what a node computes.
 type Value struct {
-	Name  string
-	Type  engine.DType // 0: not known yet
-	Shape []int        // -1: not known yet, or any; nil with Rank < 0
-	Rank  int          // len(Shape), or -1: not known yet
-	Dims  []string     // of an input: the names of dimensions that may be any, "" for others; may be nil
-	Const *Tensor      // of a constant
-	From  *Node        // nil: an input or a constant
+	Name   string
+	Type   engine.DType // 0: not known yet
+	Shape  []int        // -1: not known yet, or any; nil with Rank < 0
+	Rank   int          // len(Shape), or -1: not known yet
+	Dims   []string     // of an input: the names of dimensions that may be any, "" for others; may be nil
+	Const  *Tensor      // of a constant
+	Folded bool         // others were computed from it, a constant
+	From   *Node        // nil: an input or a constant
 }
 
 // NewValue is a value of which nothing is known but its name.

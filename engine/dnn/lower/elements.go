@@ -218,7 +218,7 @@ func cast(t *translator, n *graph.Node) *Value {
 	})
 }
 
-// batchNormalization is a product and a sum with constants of each channel.
+// batchNormalization is a product and a sum with figures of each channel, most often constants.
 func batchNormalization(t *translator, n *graph.Node) *Value {
 	x := t.translatedValue(n.In[0])
 	if len(n.In) < 5 || len(x.Shape) < 2 || attrInt(n, "training_mode", 0) != 0 {
@@ -226,8 +226,11 @@ func batchNormalization(t *translator, n *graph.Node) *Value {
 	}
 	var figures [4][]float64
 	for i := range figures {
-		if n.In[i+1] == nil || n.In[i+1].Const == nil {
+		if n.In[i+1] == nil {
 			return nil
+		}
+		if n.In[i+1].Const == nil {
+			return t.computedNormalization(n, x)
 		}
 		figures[i] = n.In[i+1].Const.Floats()
 	}
@@ -237,6 +240,25 @@ func batchNormalization(t *translator, n *graph.Node) *Value {
 		shift[c] -= mean * scale[c]
 	}
 	return t.affine(x, scale, shift)
+}
+
+// computedNormalization is a BatchNormalization some of whose figures are computed.
+func (t *translator) computedNormalization(n *graph.Node, x *Value) *Value {
+	channels := onesBut(len(x.Shape), 1, x.Shape[1])
+	var figures []*Value
+	for _, v := range n.In[1:5] {
+		figures = append(figures, t.reshape(t.translatedValue(v), channels...))
+	}
+	scale, shift, mean, variance := figures[0], figures[1], figures[2], figures[3]
+	scale = t.addElementwise(channels, []*Value{scale, variance}, func(c *programBuilder, in []int) int {
+		return c.Op(k.Div, in[0], c.Op(k.Sqrt, c.Op(k.Add, in[1], c.Constant(attrFloat(n, "epsilon", 1e-5)))))
+	})
+	shift = t.addElementwise(channels, []*Value{shift, mean, scale}, func(c *programBuilder, in []int) int {
+		return c.Op(k.Sub, in[0], c.Op(k.Mul, in[1], in[2]))
+	})
+	return t.addElementwise(x.Shape, []*Value{x, scale, shift}, func(c *programBuilder, in []int) int {
+		return c.Op(k.Add, c.Op(k.Mul, in[0], in[1]), in[2])
+	})
 }
 
 // affine is x times scale plus shift of its channel.

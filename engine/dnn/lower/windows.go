@@ -41,12 +41,15 @@ func overImages(w spatial.Window) Window {
 func lowerConv(t *translator, n *graph.Node) *Value {
 	x, weight := t.translatedValue(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
-	if x.Const != nil || weight.Const == nil || len(out) < 3 {
+	if x.Const != nil || len(out) < 3 {
 		return nil
 	}
 	w, ok := windowOf(n)
 	if !ok {
 		return nil
+	}
+	if weight.Const == nil {
+		return t.addBias(n, t.convByProducts(x, t.translatedValue(weight), w, out))
 	}
 	kind := &Conv{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
 		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
@@ -89,6 +92,15 @@ func (t *translator) addBiasedConv(kind any, f *Filter, n *graph.Node, x *Value)
 	if bias == nil {
 		return x
 	}
+	return t.addBias(n, x)
+}
+
+// addBias is x and a convolution's bias, if it has one.
+func (t *translator) addBias(n *graph.Node, x *Value) *Value {
+	bias, shape := n.Input(2), n.Out[0].Shape
+	if bias == nil {
+		return x
+	}
 	b := t.reshape(t.translatedValue(bias), onesBut(len(shape), 1, shape[1])...)
 	return t.addElementwise(shape, []*Value{x, b}, func(c *programBuilder, in []int) int { return c.Op(kernels.Add, in[0], in[1]) })
 }
@@ -96,12 +108,15 @@ func (t *translator) addBiasedConv(kind any, f *Filter, n *graph.Node, x *Value)
 func convTranspose(t *translator, n *graph.Node) *Value {
 	x, weight := t.translatedValue(n.In[0]), n.In[1]
 	out := n.Out[0].Shape
-	if x.Const != nil || weight.Const == nil || len(out) < 3 {
+	if x.Const != nil || len(out) < 3 {
 		return nil
 	}
 	w, ok := windowOf(n)
 	if !ok {
 		return nil
+	}
+	if weight.Const == nil {
+		return t.addBias(n, t.transposedByProducts(x, t.translatedValue(weight), w, attrInt(n, "group", 1), out))
 	}
 	spec := kernels.ConvSpec{
 		In: out[1], Out: x.Shape[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,

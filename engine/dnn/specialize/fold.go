@@ -219,6 +219,11 @@ func (f *folder) computeConstants(op *ops.Op, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	for _, v := range n.In {
+		if v != nil && v.Const != nil {
+			v.Folded = true
+		}
+	}
 	for i, v := range n.Out {
 		if v != nil {
 			v.Set(out[i].Type, out[i].Shape)

@@ -203,27 +203,46 @@ var GroupNormalization = unaryGrad(func(w writer, x, _, g *value) *value {
 	return w.reshape(d, x.Shape)
 })
 
-// BatchNormalization, by statistics that are given, scales.
+// BatchNormalization, by statistics that are given, scales. They get no gradient; its own scale and shift do.
 func BatchNormalization(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, in := writer{b, n}, n.In[0], make([]*value, len(n.In))
 	if graph.Attr(n, "training_mode", int64(0)) != 0 {
 		return nil, fmt.Errorf("its training mode has no gradient")
 	}
-	in[0] = w.mul(out[0], w.perChannel(w.batchScale(n.In[1], n.In[4]), x))
+	scale, factor := n.In[1], w.inverseDeviation(n.In[4])
+	if w.wantsGrad(1) {
+		normal := w.mul(w.sub(x, w.perChannel(n.In[3], x)), w.perChannel(factor, x))
+		in[1] = w.channelSum(w.mul(out[0], normal))
+	}
+	if w.wantsGrad(2) {
+		in[2] = w.channelSum(out[0])
+	}
+	in[0] = w.mul(out[0], w.perChannel(w.mulConstants(scale, factor), x))
 	return in, nil
 }
 
-// batchScale is scale / sqrt(variance + epsilon).
-func (w writer) batchScale(scale, variance *value) *value {
-	eps := epsilonAttribute(w.n)
-	if scale.Const == nil || variance.Const == nil {
-		return w.div(scale, w.applyUnary("Sqrt", w.addNumber(variance, eps)))
+// inverseDeviation is 1 / sqrt(variance + epsilon).
+func (w writer) inverseDeviation(variance *value) *value {
+	if variance.Const == nil {
+		return w.applyUnary("Reciprocal", w.applyUnary("Sqrt", w.addNumber(variance, epsilonAttribute(w.n))))
 	}
-	s, v := scale.Const.Floats(), variance.Const.Floats()
-	for i := range s {
-		s[i] /= math.Sqrt(v[i] + eps)
+	factors := variance.Const.Floats()
+	for i, v := range factors {
+		factors[i] = 1 / math.Sqrt(v+epsilonAttribute(w.n))
 	}
-	return w.Const("scale", graph.FromFloats(scale.Type, scale.Shape, s))
+	return w.Const("deviations", graph.FromFloats(variance.Type, variance.Shape, factors))
+}
+
+// mulConstants is x times y, a constant if both are.
+func (w writer) mulConstants(x, y *value) *value {
+	if x.Const == nil || y.Const == nil {
+		return w.mul(x, y)
+	}
+	product, factors := x.Const.Floats(), y.Const.Floats()
+	for i := range product {
+		product[i] *= factors[i]
+	}
+	return w.Const("product", graph.FromFloats(x.Type, x.Shape, product))
 }
 
 // LRN divides by a power of the mean square over neighbouring channels: y = x s^-beta, where

@@ -12,9 +12,8 @@ import (
 
 // Grad adds to b the nodes that compute the gradients of n's inputs, of their types and shapes, out of those of
 // its outputs. All that n reads and computes is known but for values. out[i] is nil where no gradient comes from
-// output i; one is not nil. The gradient of an input is nil where none goes there: to constants, integers and the
-// weights of convolutions and normalisations. Such a column for weights would be added here: a product of the
-// node's input and out, returned at the place of the weight.
+// output i; one is not nil. The gradient of an input is nil where none goes there: to constants, integers, and the
+// scales and shifts of normalisations by statistics of their own.
 //
 // A product is to consist of few nodes, element-wise ones where that is possible, because those next to each
 // other become one. It may write what a caller will not need; that is pruned.

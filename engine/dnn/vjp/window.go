@@ -50,7 +50,7 @@ func (k *window) nodeAttrs() attrs {
 	}
 }
 
-// Conv is transposed, with the same weights.
+// Conv is transposed, with the same weights. The gradient of its bias is a sum.
 func Conv(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, weights, in := writer{b, n}, n.In[0], n.In[1], make([]*value, len(n.In))
 	k := windowOf(n, weights.Shape[2:], x, n.Out[0])
@@ -61,16 +61,28 @@ func Conv(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	a := k.nodeAttrs()
 	a["group"], a["output_padding"] = graph.Attr(n, "group", int64(1)), left
 	in[0] = w.Op("ConvTranspose", a, out[0], weights)
+	if w.wantsGrad(1) {
+		in[1] = w.filterGrad(&k, x, out[0], weights.Shape)
+	}
+	if w.wantsGrad(2) {
+		in[2] = w.channelSum(out[0])
+	}
 	return in, nil
 }
 
-// ConvTranspose is a convolution, with the same weights.
+// ConvTranspose is a convolution, with the same weights, whose gradient is that of a convolution from its output to its input.
 func ConvTranspose(b *graph.Builder, n *graph.Node, out []*value) ([]*value, error) {
 	w, x, weights, in := writer{b, n}, n.In[0], n.In[1], make([]*value, len(n.In))
 	k := windowOf(n, weights.Shape[2:], n.Out[0], x)
 	a := k.nodeAttrs()
 	a["group"] = graph.Attr(n, "group", int64(1))
 	in[0] = w.Op("Conv", a, out[0], weights)
+	if w.wantsGrad(1) {
+		in[1] = w.filterGrad(&k, out[0], x, weights.Shape)
+	}
+	if w.wantsGrad(2) {
+		in[2] = w.channelSum(out[0])
+	}
 	// Where output_padding is a stride or more, the kernel has further positions.
 	for i := 2; i < len(in[0].Shape); i++ {
 		in[0] = w.partAlong(in[0], i, 0, x.Shape[i])
