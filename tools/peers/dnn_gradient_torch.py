@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes golden gradients of networks to their input, computed by PyTorch's autograd in float64.
+"""Writes golden gradients of networks to their input and weights, computed by PyTorch's autograd in float64.
 
     pip install torch numpy onnx
-    tools/peers/dnn_gradient_torch.py ../shared/data/models/{yolox,face,road}*.onnx > engine/dnn/gradient/testdata/torch.json
+    tools/peers/dnn_gradient_torch.py ../shared/data/models/{yolox,face_rfb,road,light,fastestdet}*.onnx > engine/dnn/gradient/testdata/torch.json
 
-What is written is what dnn_gradient_golden.py writes with JAX. It takes two gigabytes of wheels, but no GPU.
+What is written is what dnn_gradient_golden.py writes with JAX and, of each weight, bias, scale and shift, the norm and a few elements. It takes two gigabytes of wheels, but no GPU.
 """
 import json
 import os
@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from onnx import helper, numpy_helper
 
 RANGES = {"yolox": (0, 255), "light_person": (0, 255), "road": (0, 255)}
-SAMPLES = 64
+SAMPLES, WEIGHT_SAMPLES = 64, 2
+WEIGHTED = {"Conv": (1, 2), "Gemm": (1, 2), "MatMul": (1,), "BatchNormalization": (1, 2)}  # operations, and their inputs that are weights
 
 
 def uniform(first, count):
@@ -130,12 +131,14 @@ def tensor(x):
     return torch.from_numpy(np.array(x.astype(np.float64) if x.dtype == np.float32 else x))
 
 
-def run(model, x):
-    have = {t.name: tensor(numpy_helper.to_array(t)) for t in model.graph.initializer}
+def run(model, x, weights):
+    have = {t.name: tensor(numpy_helper.to_array(t)) for t in model.graph.initializer} | weights
     have[inputs(model)[0].name] = x
     for n in model.graph.node:
         a = {i.name: helper.get_attribute_value(i) for i in n.attribute}
         given = [have[i] if i else None for i in n.input]
+        if n.op_type == "Constant" and n.output[0] in weights:
+            continue
         if n.op_type == "Constant":
             y = tensor(numpy_helper.to_array(a["value"]))
         elif n.op_type == "Softmax":
@@ -151,6 +154,27 @@ def inputs(model):
     return [i for i in model.graph.input if i.name not in weights]
 
 
+def weights_of(model):
+    """The constants that training would change, by name."""
+    constants = {t.name: t for t in model.graph.initializer}
+    for n in model.graph.node:
+        if n.op_type == "Constant":
+            constants[n.output[0]] = helper.get_attribute_value(n.attribute[0])
+    names = [n.input[i] for n in model.graph.node for i in WEIGHTED.get(n.op_type, ()) if i < len(n.input)]
+    return {i: tensor(numpy_helper.to_array(constants[i])).requires_grad_() for i in names if i in constants}
+
+
+def sampled(grad, count):
+    grad = grad.reshape(-1).numpy()
+    at = [int(i) for i in np.floor(uniform(10**8, count) * grad.size)]
+    return {"norm": float(np.linalg.norm(grad)), "at": at, "gradient": [float(grad[i]) for i in at]}
+
+
+def rounded(sample):
+    """As many digits as float32 is held to, and two more."""
+    return sample | {"norm": float(f"{sample['norm']:.9g}"), "gradient": [float(f"{g:.9g}") for g in sample["gradient"]]}
+
+
 def golden(path):
     model = onnx.load(path)
     name = os.path.basename(path)
@@ -159,15 +183,15 @@ def golden(path):
     x = low + (high - low) * uniform(0, int(np.prod(shape))).reshape(shape)
     x = torch.from_numpy(x.astype(np.float32).astype(np.float64)).requires_grad_()
     total, first = torch.zeros((), dtype=torch.float64), 10**6
-    for y in run(model, x):
+    weights = weights_of(model)
+    for y in run(model, x, weights):
         seed = (2 * uniform(first, y.numel()) - 1).astype(np.float32).astype(np.float64)
         total = total + torch.sum(y * torch.from_numpy(seed.reshape(y.shape)))
         first += y.numel()
     total.backward()
-    grad = x.grad.reshape(-1).numpy()
-    at = [int(i) for i in np.floor(uniform(10**8, SAMPLES) * grad.size)]
-    return {"model": name, "shape": shape, "low": low, "high": high, "z": float(total.detach()),
-            "norm": float(np.linalg.norm(grad)), "at": at, "gradient": [float(grad[i]) for i in at]}
+    used = {name: w for name, w in weights.items() if w.grad is not None}
+    return {"model": name, "shape": shape, "low": low, "high": high, "z": float(total.detach()), **sampled(x.grad, SAMPLES),
+            "weights": [{"name": i, **rounded(sampled(w.grad, WEIGHT_SAMPLES))} for i, w in used.items()]}
 
 
 if __name__ == "__main__":
