@@ -2,7 +2,8 @@
 //
 // It prints the seconds from opening the file to the end of the first pass, and then answers lines: `pass` with the
 // seconds that a pass takes, inputs set and outputs read, `gradient` with those of a pass that also computes the
-// gradients of the first float input, `calls`, if given -calls, with where the time of all passes went, `memory`
+// gradients of the first float input, `weights` and `biases` with those of one with
+// the gradients of all weights and biases that convolutions and products have, or of the biases alone, `calls`, if given -calls, with where the time of all passes went, `memory`
 // with the most memory that the process has held, in bytes, and `arenas` with what a pass and one with gradients compute in.
 package main
 
@@ -14,6 +15,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,15 +33,16 @@ func main() {
 	file := flag.String("model", "", "ONNX file")
 	threads := flag.Int("threads", 0, "threads that compute (0: one a core)")
 	isa := flag.String("isa", "", fmt.Sprintf("one of %v (empty: the best)", cpu.ISAs))
+	batch := flag.Int("batch", 0, "frames of a pass (0: as many as the file says)")
 	calls := flag.Bool("calls", false, "keep how long calls of the device take, for the line `calls`")
 	flag.Parse()
-	if err := runModel(*file, cpu.Config{Threads: *threads, ISA: *isa}, *calls); err != nil {
+	if err := runModel(*file, cpu.Config{Threads: *threads, ISA: *isa}, *batch, *calls); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/dnn:", err)
 		os.Exit(1)
 	}
 }
 
-func runModel(file string, config cpu.Config, calls bool) error {
+func runModel(file string, config cpu.Config, batch int, calls bool) error {
 	begun := time.Now()
 	b, err := cpu.New(config)
 	if err != nil {
@@ -56,17 +59,16 @@ func runModel(file string, config cpu.Config, calls bool) error {
 	if calls {
 		device = clock
 	}
-	forward, err := prepareContestant(device, m.Graph)
+	contestants := contestants{device: device, graph: m.Graph, batch: batch, ready: map[string]*contestant{}}
+	c, err := contestants.get("pass")
 	if err != nil {
 		return err
 	}
-	if err := forward.runPass(); err != nil {
+	if err := c.runPass(); err != nil {
 		return err
 	}
 	fmt.Println(time.Since(begun).Seconds())
-	var backward *contestant
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		c := forward
 		switch lines.Text() {
 		case "calls":
 			fmt.Print(clock.reportKernelTimes())
@@ -78,17 +80,18 @@ func runModel(file string, config cpu.Config, calls bool) error {
 			}
 			fmt.Println(bytes)
 			continue
-		case "gradient", "arenas":
-			if backward == nil {
-				if backward, err = prepareGradient(device, m.Graph); err != nil {
+		case "arenas":
+			for _, of := range []string{"pass", "gradient"} {
+				if c, err = contestants.get(of); err != nil {
 					return err
 				}
+				fmt.Print(c.plan.ArenaBytes, " ")
 			}
-			if lines.Text() == "arenas" {
-				fmt.Println(forward.plan.ArenaBytes, backward.plan.ArenaBytes)
-				continue
-			}
-			c = backward
+			fmt.Println()
+			continue
+		}
+		if c, err = contestants.get(lines.Text()); err != nil {
+			return err
 		}
 		start := time.Now()
 		if err := c.runPass(); err != nil {
@@ -107,36 +110,75 @@ type contestant struct {
 	outputs [][]byte
 }
 
-// prepareGradient is prepare for the network and the gradients of its first float input, of all float outputs.
-func prepareGradient(b kernels.Networks, g *graph.Graph) (*contestant, error) {
-	special, err := specialize.Run(g, nil)
+// contestants are a network's passes: forward, and with gradients.
+type contestants struct {
+	device kernels.Networks
+	graph  *graph.Graph
+	batch  int
+	ready  map[string]*contestant
+}
+
+// get prepares a pass where that was not done before.
+func (all *contestants) get(what string) (c *contestant, err error) {
+	if c = all.ready[what]; c != nil {
+		return c, nil
+	}
+	g, err := all.prepareGraph(what)
+	if err == nil {
+		c, err = prepareContestant(all.device, g)
+	}
+	all.ready[what] = c
+	return c, err
+}
+
+func (all *contestants) prepareGraph(what string) (*graph.Graph, error) {
+	free := weightsOf(all.graph, what)
+	g, err := all.graph.Free(free...)
 	if err != nil {
 		return nil, err
 	}
-	var request gradient.Request
-	for _, v := range special.Inputs {
+	shapes := map[string][]int{}
+	for _, v := range all.graph.Inputs {
+		shapes[v.Name] = append([]int{}, v.Shape...)
+		if all.batch > 0 {
+			shapes[v.Name][0] = all.batch
+		}
+	}
+	if g, err = specialize.Run(g, shapes); err != nil || what == "pass" {
+		return g, err
+	}
+	request := gradient.Request{Wanted: free}
+	for _, v := range g.Inputs {
 		if v.Type == engine.FP32 && len(request.Wanted) == 0 {
 			request.Wanted = []string{v.Name}
 		}
 	}
-	for _, v := range special.Outputs {
+	for _, v := range g.Outputs {
 		request.Outputs = append(request.Outputs, v.Name)
 		if v.Type == engine.FP32 {
 			request.Seeded = append(request.Seeded, v.Name)
 		}
 	}
-	with, err := gradient.NewGradient(special, request)
-	if err != nil {
-		return nil, err
-	}
-	return prepareContestant(b, with)
+	return gradient.NewGradient(g, request)
 }
 
-func prepareContestant(b kernels.Networks, g *graph.Graph) (*contestant, error) {
-	special, err := specialize.Run(g, nil)
-	if err != nil {
-		return nil, err
+// weightsOf are the constants whose gradients a pass has.
+func weightsOf(g *graph.Graph, what string) (names []string) {
+	from := map[string]int{"weights": 1, "biases": 2}[what]
+	for _, n := range g.Nodes {
+		if from == 0 || n.Op != "Conv" && n.Op != "Gemm" && n.Op != "MatMul" {
+			continue
+		}
+		for _, v := range n.In[min(from, len(n.In)):] {
+			if v.Const != nil && !slices.Contains(names, v.Name) {
+				names = append(names, v.Name)
+			}
+		}
 	}
+	return names
+}
+
+func prepareContestant(b kernels.Networks, special *graph.Graph) (*contestant, error) {
 	p, err := plan.Build(special, plan.Options{Networks: true})
 	if err != nil {
 		return nil, err

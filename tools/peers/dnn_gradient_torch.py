@@ -131,7 +131,7 @@ def tensor(x):
     return torch.from_numpy(np.array(x.astype(np.float64) if x.dtype == np.float32 else x))
 
 
-def run(model, x, weights):
+def run(model, x, weights={}):
     have = {t.name: tensor(numpy_helper.to_array(t)) for t in model.graph.initializer} | weights
     have[inputs(model)[0].name] = x
     for n in model.graph.node:
