@@ -3,7 +3,7 @@
 // It prints the seconds from opening the file to the end of the first pass, and then answers lines: `pass` with the
 // seconds that a pass takes, inputs set and outputs read, `gradient` with those of a pass that also computes the
 // gradients of the first float input, `weights` and `biases` with those of one with
-// the gradients of all weights and biases that convolutions and products have, or of the biases alone, `calls`, if given -calls, with where the time of all passes went, `memory`
+// the gradients of all weights, but those of depthwise convolutions, and biases, or of the biases alone, `calls`, if given -calls, with where the time of all passes went, `memory`
 // with the most memory that the process has held, in bytes, and `arenas` with what a pass and one with gradients compute in.
 package main
 
@@ -166,11 +166,12 @@ func (all *contestants) prepareGraph(what string) (*graph.Graph, error) {
 func weightsOf(g *graph.Graph, what string) (names []string) {
 	from := map[string]int{"weights": 1, "biases": 2}[what]
 	for _, n := range g.Nodes {
+		depthwise := n.Op == "Conv" && n.In[1].Rank > 1 && n.In[1].Shape[1] == 1
 		if from == 0 || n.Op != "Conv" && n.Op != "Gemm" && n.Op != "MatMul" {
 			continue
 		}
 		for _, v := range n.In[min(from, len(n.In)):] {
-			if v.Const != nil && !slices.Contains(names, v.Name) {
+			if v.Const != nil && !(depthwise && v == n.In[1]) && !slices.Contains(names, v.Name) {
 				names = append(names, v.Name)
 			}
 		}

@@ -157,6 +157,9 @@ const maxJoined = 32
 func joinMoves(moves []move, m move) []move {
 	for i := max(0, len(moves)-maxJoined); i < len(moves); i++ {
 		other := moves[i]
+		if wider, ok := other.extend(m); ok {
+			return joinMoves(slices.Delete(moves, i, i+1), wider)
+		}
 		dst, ok := stackViews(other.dst, m.dst)
 		src, also := stackViews(other.src, m.src)
 		if ok && also && len(foldViews([]view{dst, src})[0].shape) <= len(foldViews([]view{m.dst, m.src})[0].shape) {
@@ -164,6 +167,22 @@ func joinMoves(moves []move, m move) []move {
 		}
 	}
 	return append(moves, m)
+}
+
+// extend is m and one more as one, if that goes on where m ends along a dimension, and all else is alike.
+func (m move) extend(more move) (move, bool) {
+	if m.dst.at != more.dst.at || m.src.at != more.src.at || !slices.Equal(m.dst.stride, more.dst.stride) || !slices.Equal(m.src.stride, more.src.stride) {
+		return m, false
+	}
+	for d, size := range m.dst.shape {
+		wide := slices.Clone(m.dst.shape)
+		wide[d] = more.dst.shape[d]
+		if slices.Equal(wide, more.dst.shape) && more.dst.off-m.dst.off == size*m.dst.stride[d] && more.src.off-m.src.off == size*m.src.stride[d] {
+			wide[d] += size
+			return move{view{m.dst.at, m.dst.off, wide, m.dst.stride}, view{m.src.at, m.src.off, slices.Clone(wide), m.src.stride}}, true
+		}
+	}
+	return m, false
 }
 
 // stackViews is two views of one shape and strides in one storage as one, with a dimension more.

@@ -55,6 +55,10 @@ func (l *layout) wishStrides(op *lower.Op) {
 		return
 	}
 	out := op.Out[0]
+	if _, product := op.Kind.(*lower.MatMul); product {
+		l.preferStrides(op.In[1], want{stride: rowMajor(op.In[1].Shape)})
+		return
+	}
 	w, ok := l.wants[out]
 	if !ok && out.Kept {
 		w, ok = want{stride: rowMajor(out.Shape)}, true
@@ -75,7 +79,7 @@ func (l *layout) wishStrides(op *lower.Op) {
 			if stride, ok := reshapeStrides(out.Shape, w.stride, v.Shape); ok {
 				l.preferStrides(v, want{stride, w.strong})
 			}
-		case *lower.MatMul:
+		case *lower.Reduce: // whose result says little of the order
 		default: // of the same dimensions
 			if len(v.Shape) == len(out.Shape) {
 				l.preferStrides(v, want{denseStrides(v.Shape, orderOf(w.stride)), w.strong})

@@ -7,29 +7,31 @@ import (
 )
 
 // filterGrad is the gradient of a convolution's weights of a shape, given that of its output, g; k is where the kernel goes over the
-// input x. For each tap it is a product of the gradient and of what the tap reads.
+// input x. It is a product of the gradient and of what the taps read; of outputs of one input each, the sum of products for each tap.
 func (w writer) filterGrad(k *window, x, g *value, shape []int) *value {
 	n, places, inputs := x.Shape[0], graph.Elements(g.Shape[2:]), shape[1]
 	groups := x.Shape[1] / inputs
 	outputs := shape[0] / groups
 	apart := w.reshape(g, []int{n, groups, outputs, places})
-	rows := w.reshape(w.transpose(apart, []int64{1, 2, 0, 3}), []int{groups, outputs, n * places})
-	var taps []*value
-	for _, read := range w.tapsOf(k, x, g) {
-		read = w.reshape(read, []int{n, groups, inputs, places})
-		var tap *value
-		if inputs == 1 { // a product of vectors for each output
-			tap = w.Op("ReduceSum", attrs{"keepdims": int64(0)}, w.mul(apart, read), w.integerVector(0, 3))
-		} else {
-			columns := w.reshape(w.transpose(read, []int64{1, 0, 3, 2}), []int{groups, n * places, inputs})
-			tap = w.Op("MatMul", nil, rows, columns)
+	taps := w.tapsOf(k, x, g)
+	for i, read := range taps {
+		taps[i] = w.reshape(read, []int{n, groups, inputs, places})
+		if inputs == 1 {
+			sum := w.Op("ReduceSum", attrs{"keepdims": int64(0)}, w.mul(apart, taps[i]), w.integerVector(0, 3))
+			taps[i] = w.reshape(sum, []int{shape[0], inputs, 1})
 		}
-		taps = append(taps, w.reshape(tap, []int{shape[0], inputs, 1}))
 	}
-	if len(taps) == 1 {
-		return w.reshape(taps[0], shape)
+	read := taps[0]
+	if len(taps) > 1 {
+		read = w.Op("Concat", attrs{"axis": int64(2)}, taps...)
 	}
-	return w.reshape(w.Op("Concat", attrs{"axis": int64(2)}, taps...), shape)
+	if inputs > 1 {
+		rows := w.reshape(w.transpose(apart, []int64{1, 2, 0, 3}), []int{groups, outputs, n * places})
+		columns := w.reshape(w.transpose(read, []int64{1, 0, 3, 2}), []int{groups, n * places, len(taps) * inputs})
+		product := w.Op("MatMul", nil, rows, columns)
+		read = w.transpose(w.reshape(product, []int{shape[0], len(taps), inputs}), []int64{0, 2, 1})
+	}
+	return w.reshape(read, shape)
 }
 
 // tapsOf are what each tap of a kernel, row-major, reads of x: as many elements as small has.

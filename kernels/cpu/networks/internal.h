@@ -105,6 +105,11 @@ void pn_run(const pn_device *d, pn_task task, void *arg, int tasks, double work)
 // takes as long as a hundred others, and weights that training has let decay are such numbers.
 void pn_run_flushing(const pn_device *d, pn_task task, void *arg, int tasks, double work);
 
+// pn_locate finds, in each of some tensors, the element of a number, row-major, of dimensions that they have in common; of those
+// there are pn_product_of elements.
+void pn_locate(int64_t index, int dims, const int64_t *shape, const pn_tensor *t, int tensors, float **at);
+int64_t pn_product_of(int dims, const int64_t *shape);
+
 // pn_inside sets [*from, *to) to the taps of output i that lie in the input, and returns the place of tap 0.
 int64_t pn_inside(const pn_axis *a, int64_t i, int *from, int *to);
 
