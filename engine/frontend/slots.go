@@ -52,13 +52,18 @@ type slotLine struct {
 }
 
 func (e *slotEndpoint) routes() []route {
-	told := describeOperation("A slot of the processors for work of another program, which has it while the answer is open", []int{400, 429, 500, 503, 504}, answerOf[slotLine]()).
+	told := describeOperation("A slot of the processors for work of another program, which has it while the answer is open", []int{400, 403, 429, 500, 503, 504}, answerOf[slotLine]()).
 		With("kind", "units", "deadline_ms", "then")
 	return []route{getRoute("/v1/stages/slot", e.holdSlot, told)}
 }
 
 // holdSlot answers with a line when the slot is the client's, and ends when the client leaves, or has had it for too long.
 func (e *slotEndpoint) holdSlot(x *exchange.Exchange, r *http.Request) {
+	if e.processors.OutsideSlots() == 0 {
+		x.Refuse(exchange.WithStatus(http.StatusForbidden, api.TypePermission, "slots_not_given",
+			"this server gives no slots of its processors to other programs, as its parameter --cpu-slots-external is 0"))
+		return
+	}
 	stage, err := e.stageOf(r, x.Start)
 	if err != nil {
 		x.Refuse(exchange.RefusalOf(r.Context(), err))
@@ -69,6 +74,7 @@ func (e *slotEndpoint) holdSlot(x *exchange.Exchange, r *http.Request) {
 		return
 	}
 	defer e.asks.Release(x.Holder(), 1)
+	stage.Tenant = x.Holder()
 	httpserve.EndWithSendingSide(r)
 	held, err := e.processors.Hold(r.Context(), stage)
 	if err != nil {

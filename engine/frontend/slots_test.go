@@ -6,19 +6,25 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/internal/processors"
+	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
 // slotClient asks for a slot, and has it until leave is called.
-func slotClient(t *testing.T, address, query string) (status int, next func() slotLine, leave func()) {
+func slotClient(t *testing.T, address, query, key string) (status int, next func() slotLine, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/v1/stages/slot?"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Authorization", "Bearer "+key)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +52,14 @@ func TestSlotIsHeldWhileTheAnswerIsOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	status, first, leave := slotClient(t, address, "kind=crop&units=2")
+	status, first, leave := slotClient(t, address, "kind=crop&units=2", "")
 	if status != http.StatusOK || !first().Granted {
 		t.Fatalf("status %d, want a slot", status)
 	}
 	_, running := f.slots.processors.Load()
 	next := make(chan slotLine)
 	go func() {
-		_, first, leave := slotClient(t, address, "kind=crop&units=2")
+		_, first, leave := slotClient(t, address, "kind=crop&units=2", "")
 		defer leave()
 		next <- first()
 	}()
@@ -104,4 +110,74 @@ func TestKindsOfSlotsAreBounded(t *testing.T) {
 	if e.knowsKind("b") || !e.knowsKind("a") {
 		t.Error("one kind more is known, or one of those before is not")
 	}
+}
+
+// TestSlotsThatAreNotGiven: a server whose operator gives other programs none says by which parameter, and waits for nothing.
+func TestSlotsThatAreNotGiven(t *testing.T) {
+	f, _ := newFrontend(t, Config{}, nil)
+	path := filepath.Join(t.TempDir(), "s")
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	parameters := processors.WithDefaults(stages.Parameters{Policy: stages.OnTime})
+	group.Go(func() {
+		if err := processors.Serve(ctx, path, parameters); err != nil {
+			t.Error(err)
+		}
+	})
+	f.slots.processors = processors.New(2)
+	group.Go(func() { f.slots.processors.Follow(ctx, path) })
+	for f.slots.processors.OutsideSlots() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	answer := httptest.NewRecorder()
+	f.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/v1/stages/slot?kind=crop", nil))
+	if answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), "--cpu-slots-external is 0") {
+		t.Errorf("got %d %s, want 403 with the parameter", answer.Code, answer.Body)
+	}
+}
+
+// TestOneKeyLeavesOthersTheirShareOfSlots: of two keys that both ask for more than there is, each has the slots of other programs by turns.
+func TestOneKeyLeavesOthersTheirShareOfSlots(t *testing.T) {
+	f, _ := newFrontend(t, Config{Keys: ring(t, "one", "two")}, nil)
+	f.slots.processors = processors.New(2) // of which other programs have one
+	address, stop := serveProxy(t, f)
+	defer func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, first, leave := slotClient(t, address, "kind=crop", "one")
+	first()
+	granted := make(chan string)
+	var group sync.WaitGroup
+	ask := func(key string) {
+		group.Go(func() {
+			_, first, leave := slotClient(t, address, "kind=crop", key)
+			defer leave()
+			first()
+			granted <- key
+		})
+	}
+	wait := func(n int) {
+		for waiting := 0; waiting < n; waiting, _ = f.slots.processors.Load() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for n := range 20 {
+		ask("one")
+		wait(n + 1)
+	}
+	ask("two")
+	wait(21)
+	leave()
+	if got := <-granted; got != "two" {
+		t.Errorf("key %s has the slot next, want two, which had none", got)
+	}
+	for range 20 {
+		<-granted
+	}
+	group.Wait()
 }

@@ -219,7 +219,7 @@ func (r *reading) readLines(ctx context.Context, boxes []quad) error {
 	defer r.host.ReleaseMemory(held)
 	crops := make([]*pixels, len(boxes))
 	inputs := make([]input, 0, len(boxes))
-	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(size) * cropPace}, func() error {
+	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(size) * cropPace, Yields: true}, func() error {
 		for i, b := range boxes {
 			if err := processors.Yield(ctx); err != nil {
 				return err
@@ -272,7 +272,7 @@ func (p *pixels) recognizeInput() input {
 // recognize reads the lines in crops.
 func (r *reading) recognize(ctx context.Context, boxes []quad, crops []*pixels) error {
 	inputs := make([]input, len(crops))
-	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(len(crops)*3*lineHeight*shortest) * decodePace}, func() error {
+	err := r.host.RunStage(ctx, processors.Stage{Kind: "crops", Takes: time.Duration(len(crops)*3*lineHeight*shortest) * decodePace, Yields: true}, func() error {
 		for i, c := range crops {
 			if err := processors.Yield(ctx); err != nil {
 				return err

@@ -35,7 +35,7 @@ func (c *Call) endPlans() {
 // RunStage has a processor do f for the request when its turn has come, so that what comes after it can be done by the request's
 // deadline, too: s.Rest and the Answering. Its own errors are those of Call, and why ctx has ended.
 func (c *Call) RunStage(ctx context.Context, pool *processors.Pool, s processors.Stage, f func() error) error {
-	s.Came = c.Arrived
+	s.Came, s.Tenant = c.Arrived, c.Holder
 	if c.Deadline > 0 {
 		s.Due, s.Rest, s.First = c.Arrived.Add(c.Deadline), s.Rest+c.Answering, !c.worked
 	}

@@ -124,7 +124,7 @@ func (p *Pipeline) Read(ctx context.Context, host pipeline.Host, file []byte) (o
 	default:
 		return nil, &FileError{err}
 	}
-	stage := processors.Stage{Kind: "sound", Takes: time.Duration(len(file)) * pace}
+	stage := processors.Stage{Kind: "sound", Takes: time.Duration(len(file)) * pace, Yields: true}
 	if wav != nil {
 		if stage.Rest, err = p.plan(ctx, host, wav); err != nil {
 			return nil, err

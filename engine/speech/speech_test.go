@@ -35,7 +35,12 @@ type toneHost struct {
 	lengths []int
 }
 
-func (h *toneHost) RunStage(_ context.Context, _ processors.Stage, f func() error) error { return f() }
+func (h *toneHost) RunStage(_ context.Context, s processors.Stage, f func() error) error {
+	if s.Yields != (s.Kind == "sound") {
+		h.t.Errorf("stage %q: yields %t, want that of sound alone, second by second", s.Kind, s.Yields)
+	}
+	return f()
+}
 
 func (h *toneHost) HoldMemory(bytes int64) error {
 	h.held += bytes

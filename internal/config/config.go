@@ -48,7 +48,7 @@ type Config struct {
 
 	Scheduler scheduler.Config
 	KVEvents  KVEvents
-	CPU       stages.Parameters // Slots and Outside 0: as the host's processors have it
+	CPU       stages.Parameters // Slots 0: as the host's processors have it
 
 	Device       string
 	Ranks        int
@@ -108,7 +108,7 @@ func Default() Config {
 		AllowedHeaders: []string{"*"},
 
 		Scheduler:  scheduler.DefaultConfig(),
-		CPU:        stages.Parameters{Policy: stages.OnTime, Express: true},
+		CPU:        stages.Parameters{Policy: stages.OnTime, Express: true, Outside: stages.Half},
 		Device:     "cpu",
 		Ranks:      1,
 		GPUMemory:  0.92,

@@ -311,8 +311,8 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.CPU.Slots },
 	}, {
 		Name: "cpu-slots-external", Group: GroupScheduling, Roles: Scheduler, Value: "N",
-		Help:  "most of these slots that other programs hold by /v1/stages/slot; 0 is half of them",
-		field: func(c *Config) any { return &c.CPU.Outside },
+		Help:  "most of these slots that other programs hold by /v1/stages/slot: half of them, or a number; 0 is none",
+		field: func(c *Config) any { return (*slotsOrHalf)(&c.CPU.Outside) },
 	}, {
 		Name: "cpu-policy", Group: GroupScheduling, Roles: Scheduler, Value: "POLICY", Choices: stages.PolicyNames(),
 		Help:  "order of CPU stages that wait: on-time (as many as can be within their deadlines, what is due first first), edf (what is due first), slo (edf without what is past its deadline by --lost-cause-threshold) or fifo",

@@ -59,7 +59,7 @@ func (l *Loaded) Validate() error {
 		{"tensor-memory", l.TensorMemory >= 1<<20, "at least 1MiB"},
 		{"video-memory", l.VideoMemory >= 1<<20, "at least 1MiB"},
 		{"cpu-slots", l.CPU.Slots >= 0 && l.CPU.Slots <= 4096, "0 to 4096"},
-		{"cpu-slots-external", l.CPU.Outside >= 0 && (l.CPU.Slots == 0 || l.CPU.Outside <= l.CPU.Slots), "0 to cpu-slots"},
+		{"cpu-slots-external", l.CPU.Slots == 0 || l.CPU.Outside <= l.CPU.Slots, "half, or 0 to cpu-slots"},
 		{"lost-cause-threshold", l.CPU.LostCause >= 0, "0 or more"},
 		{"curve-peers-file", (l.CurveKeyFile == "") == (l.CurvePeersFile == ""), "a file where curve-key-file has one, and none else"},
 	} {

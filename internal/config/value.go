@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
 // Bytes is an amount of memory.
@@ -59,6 +61,31 @@ func parseLength(text string) (Length, error) {
 		return 0, fmt.Errorf("invalid length %q: want a number of tokens such as 32768 or 32K", text)
 	}
 	return Length(v * factor), nil
+}
+
+// slotsOrHalf is a number of slots, or stages.Half.
+type slotsOrHalf int
+
+// Set implements ownValue.
+func (n *slotsOrHalf) Set(text string) error {
+	if text == "half" {
+		*n = stages.Half
+		return nil
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 0 {
+		return fmt.Errorf("invalid value %q: want half, or a whole number from 0 on", text)
+	}
+	*n = slotsOrHalf(v)
+	return nil
+}
+
+// String implements ownValue.
+func (n *slotsOrHalf) String() string {
+	if *n == stages.Half {
+		return "half"
+	}
+	return strconv.Itoa(int(*n))
 }
 
 // ownValue is a value of a type that reads and shows itself.

@@ -26,7 +26,7 @@ type host struct {
 	members map[*member]bool
 	last    uint64
 	owners  map[uint64]stageOf // of what the core knows
-	told    load               // the load that members know of
+	waited  bool               // members know that stages wait
 }
 
 // stageOf is a stage of a member, by its own id.
@@ -42,6 +42,7 @@ type member struct {
 	ids    map[uint64]uint64 // the core's, by the member's; guarded by host.mu
 	out    chan reply
 	closed bool // out is; guarded by host.mu
+	told   load // the last that it was told of; guarded by host.mu
 }
 
 // Serve has all processes that Follow a path keep to one order, until ctx ends.
@@ -86,19 +87,23 @@ func (h *host) tick(ctx context.Context) {
 		}
 		h.mu.Lock()
 		h.step(stages.Tick{})
-		if h.load() != h.told {
-			h.tellAll(nil)
+		for m := range h.members {
+			if m.told != h.load() {
+				h.tell(m, nil)
+			}
 		}
 		h.mu.Unlock()
 	}
 }
 
 // load is what members are told of the host; the caller holds mu.
-func (h *host) load() load { return load{h.core.Slots(), h.core.Waiting(), h.core.Running()} }
+func (h *host) load() load {
+	return load{h.core.Slots(), h.core.Outside(), h.core.Waiting(), h.core.Running()}
+}
 
 // tellAll tells every member of the load, and what was decided of its stages; the caller holds mu.
 func (h *host) tellAll(decided map[*member][]stages.Action) {
-	h.told = h.load()
+	h.waited = h.core.Waiting() > 0
 	for m := range h.members {
 		h.tell(m, decided[m])
 	}
@@ -197,7 +202,7 @@ func (h *host) step(event any) {
 		a.ID = of.id
 		decided[of.member] = append(decided[of.member], a)
 	}
-	if (h.core.Waiting() > 0) != (h.told.Waiting > 0) {
+	if (h.core.Waiting() > 0) != h.waited {
 		h.tellAll(decided)
 		return
 	}
@@ -213,6 +218,7 @@ func (h *host) tell(m *member, actions []stages.Action) {
 	}
 	select {
 	case m.out <- reply{actions, h.load()}:
+		m.told = h.load()
 	default:
 		m.conn.Close() // it reads nothing; whoever reads its messages gives its slots back
 	}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
 // serveHost serves an order of so many slots until stop is called.
@@ -240,5 +243,57 @@ func BenchmarkDoByHost(b *testing.B) {
 	eventually(b, "it follows", linked(p))
 	for b.Loop() {
 		_, _ = p.Do(b.Context(), Stage{Kind: "k", Takes: time.Millisecond}, func() error { return nil })
+	}
+}
+
+// TestHostKnowsWhatIsAsked: of a stage that yields two go in two slots however long they take, of one that does not one; and with whose share.
+func TestHostKnowsWhatIsAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	serveHost(t, path, 2)
+	p, _ := follow(t, path)
+	eventually(t, "it follows", linked(p))
+	for _, yields := range []bool{true, false} {
+		letGo := make(chan struct{})
+		var running atomic.Int32
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				_, err := p.Do(WithSeat(t.Context()), Stage{Kind: "long", Tenant: "key", Takes: 10 * time.Second, Yields: yields}, func() error {
+					running.Add(1)
+					<-letGo
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		want := map[bool]int{true: 2, false: 1}[yields]
+		eventually(t, "the host knows of both", func() bool { waiting, running := p.Load(); return waiting == 2-want && running == want })
+		close(letGo)
+		group.Wait()
+		eventually(t, "nothing is left", func() bool { waiting, running := p.Load(); return waiting == 0 && running == 0 })
+	}
+}
+
+// TestMessagesHaveAllThatIsAsked: what an Ask says reaches the host.
+func TestMessagesHaveAllThatIsAsked(t *testing.T) {
+	now := time.Now()
+	ask := stages.Ask{
+		ID: 7, Client: "member", Tenant: "key", Kind: "k", Takes: time.Second, Came: now.Add(-time.Second), Due: now.Add(time.Second), Rest: time.Minute,
+		First: true, Yields: true, Spare: true, Apart: true, Outside: true,
+	}
+	for i := range reflect.TypeOf(ask).NumField() {
+		if reflect.ValueOf(ask).Field(i).IsZero() {
+			t.Errorf("the test has no %s", reflect.TypeOf(ask).Field(i).Name)
+		}
+	}
+	r := requestOf(ask)
+	got := r.event(now, "member", 7).(stages.Ask)
+	for _, at := range []*time.Time{&got.Came, &got.Due, &ask.Came, &ask.Due} {
+		*at = at.Round(time.Second)
+	}
+	if got != ask {
+		t.Errorf("got %+v, want %+v", got, ask)
 	}
 }

@@ -62,7 +62,7 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 			break
 		}
 		l.note(&r)
-		p.slots.Store(int32(r.Load.Slots))
+		p.told.Store(&r.Load)
 		p.mu.Lock()
 		if !greeted {
 			p.host = l

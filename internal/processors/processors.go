@@ -30,18 +30,23 @@ func (e *LateError) Error() string {
 // Stage is a piece of work.
 type Stage struct {
 	Kind    string        // one of few, by which it is learnt how long they take
+	Tenant  string        // whose share of the slots it takes; empty: the server's own
 	Takes   time.Duration // about, by its size
 	Came    time.Time     // when its request came, by which it ages; zero: now
 	Due     time.Time     // by when its request must have ended; zero: before its context does
 	Rest    time.Duration // what its request needs after this stage, of devices and of processors
 	First   bool          // nothing was done for its request: it is refused at once if it cannot be in time
+	Yields  bool          // f calls Yield often, within a seat: it holds up no others, however long it takes
 	Apart   bool          // it takes seconds and cannot be interrupted: one such at a time goes beside the slots
 	Outside bool          // another program does it, within the part of the slots that those may have
 }
 
 // ask is what the order is asked for.
 func (s *Stage) ask(ctx context.Context) stages.Ask {
-	a := stages.Ask{Kind: s.Kind, Takes: s.Takes, Came: s.Came, Due: s.Due, Rest: s.Rest, First: s.First, Apart: s.Apart, Outside: s.Outside}
+	a := stages.Ask{
+		Kind: s.Kind, Tenant: s.Tenant, Takes: s.Takes, Came: s.Came, Due: s.Due, Rest: s.Rest,
+		First: s.First, Yields: s.Yields && seatOf(ctx) != nil, Apart: s.Apart, Outside: s.Outside,
+	}
 	if ends, ok := ctx.Deadline(); ok && s.Due.IsZero() {
 		a.Due = ends
 	}
@@ -56,7 +61,7 @@ type Pool struct {
 	last    uint64             // ID; guarded by mu
 	open    map[uint64]*waiter // those that wait or have a slot; guarded by mu
 	observe atomic.Pointer[func(Observation)]
-	slots   atomic.Int32 // of the host, if it was reached
+	told    atomic.Pointer[load] // of the host, if it was reached
 }
 
 // Observation is what became of a stage that asked for a slot.
@@ -86,26 +91,27 @@ var Shared = sync.OnceValue(func() *Pool { return New(0) })
 // New makes a Pool of so many slots; 0: as many as WithDefaults has.
 func New(slots int) *Pool {
 	p := &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}}
-	p.slots.Store(int32(p.own.Slots()))
+	p.told.Store(&load{Slots: p.own.Slots(), Outside: p.own.Outside()})
 	return p
 }
 
 func parametersOf(slots int) stages.Parameters {
-	return WithDefaults(stages.Parameters{Slots: slots, Policy: stages.OnTime, Express: true})
+	return WithDefaults(stages.Parameters{Slots: slots, Policy: stages.OnTime, Express: true, Outside: stages.Half})
 }
 
 // WithDefaults has the host's slots where none are given: one less than there are processors, as the devices' threads run
-// there as well, and two at least. Programs beside the server have half of the slots.
+// there as well, and two at least. Programs beside the server have no more than these.
 func WithDefaults(p stages.Parameters) stages.Parameters {
 	p.Slots = cmp.Or(p.Slots, max(2, runtime.GOMAXPROCS(0)-1))
-	p.Outside = min(p.Slots, cmp.Or(p.Outside, max(1, p.Slots/2)))
+	p.Outside = min(p.Slots, p.Outside)
 	return p
 }
 
 // Slots is how many stages run at a time, one more where it is short; of a host that is not reached, how many they were.
-func (p *Pool) Slots() int {
-	return int(p.slots.Load())
-}
+func (p *Pool) Slots() int { return p.told.Load().Slots }
+
+// OutsideSlots is how many of them other programs may have.
+func (p *Pool) OutsideSlots() int { return p.told.Load().Outside }
 
 // Load is how many stages wait for a slot, and how many have one.
 func (p *Pool) Load() (waiting, running int) {

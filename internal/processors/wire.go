@@ -17,16 +17,16 @@ const (
 
 // request is an event of a process to the order of its host. Times are told as what is left until then: clocks may be set.
 type request struct {
-	Op    int
-	ID    uint64
-	Kind  string
-	Takes time.Duration // Ask: about; Yield: what is left; Done: what it took
-	Age   time.Duration // since Came
-	Left  time.Duration // until Due, with Timed
-	Timed bool
-	Rest  time.Duration
+	Op           int
+	ID           uint64
+	Kind, Tenant string
+	Takes        time.Duration // Ask: about; Yield: what is left; Done: what it took
+	Age          time.Duration // since Came
+	Left         time.Duration // until Due, with Timed
+	Timed        bool
+	Rest         time.Duration
 
-	First, Spare, Apart, Outside bool
+	First, Yields, Spare, Apart, Outside bool
 }
 
 // reply tells a process what became of its stages, and how the host is loaded.
@@ -35,14 +35,17 @@ type reply struct {
 	Load    load
 }
 
-// load is how many stages a host runs at a time, and how many wait and run.
-type load struct{ Slots, Waiting, Running int }
+// load is how many stages a host runs at a time, of other programs too, and how many wait and run.
+type load struct{ Slots, Outside, Waiting, Running int }
 
 // requestOf is the message of an event.
 func requestOf(event any) request {
 	switch e := event.(type) {
 	case stages.Ask:
-		r := request{Op: opAsk, ID: e.ID, Kind: e.Kind, Takes: e.Takes, Rest: e.Rest, First: e.First, Spare: e.Spare, Apart: e.Apart, Outside: e.Outside}
+		r := request{
+			Op: opAsk, ID: e.ID, Kind: e.Kind, Tenant: e.Tenant, Takes: e.Takes, Rest: e.Rest,
+			First: e.First, Yields: e.Yields, Spare: e.Spare, Apart: e.Apart, Outside: e.Outside,
+		}
 		if !e.Came.IsZero() {
 			r.Age = time.Since(e.Came)
 		}
@@ -65,8 +68,8 @@ func (r *request) event(now time.Time, client string, id uint64) any {
 	switch r.Op {
 	case opAsk:
 		e := stages.Ask{
-			ID: id, Client: client, Kind: r.Kind, Takes: r.Takes, Came: now.Add(-r.Age), Rest: r.Rest,
-			First: r.First, Spare: r.Spare, Apart: r.Apart, Outside: r.Outside,
+			ID: id, Client: client, Tenant: r.Tenant, Kind: r.Kind, Takes: r.Takes, Came: now.Add(-r.Age), Rest: r.Rest,
+			First: r.First, Yields: r.Yields, Spare: r.Spare, Apart: r.Apart, Outside: r.Outside,
 		}
 		if r.Timed {
 			e.Due = now.Add(r.Left)

@@ -5,26 +5,28 @@ import (
 	"time"
 )
 
-// mostOrdered is how many of the stages with a deadline are looked at for those that can be on time.
+// mostOrdered is how many of a tenant's stages with a deadline are looked at for those that can be on time, the others being late, and of
+// all for those that are lost.
 const mostOrdered = 256
 
 // markLate finds the stages that are left out so that as many as may be of the others end in time: by when they are due, and
 // where the work of those so far passes that, without the longest of them (J. M. Moore, "An n job, one machine
-// sequencing algorithm for minimizing the number of late jobs", 1968, algorithm of T. J. Hodgson). Slots count as one
-// machine that is as many times as fast. Only OnTime leaves any out. Short stages wait for each other alone, as no others have the
+// sequencing algorithm for minimizing the number of late jobs", 1968, algorithm of T. J. Hodgson), of those of the tenant that has
+// the largest share: one that floods makes others' stages not late. Slots count as one machine that is as many times as fast. Only OnTime leaves any out. Short stages wait for each other alone, as no others have the
 // express slot; of them those are left out that come too late behind the rest.
 func (c *Core) markLate(now time.Time) []bool {
-	n := len(c.byDue)
-	if c.parameters.Policy == OnTime {
-		n = min(n, mostOrdered)
-	}
-	c.late, c.longest = slices.Grow(c.late[:0], n)[:n], c.longest[:0]
+	c.late = slices.Grow(c.late[:0], len(c.byDue))[:len(c.byDue)]
 	clear(c.late)
-	work, shorts := c.runningWork(now), time.Duration(0)
-	for i, s := range c.byDue[:n] {
+	c.keepNone()
+	running, shorts := c.runningWork(now), time.Duration(0)
+	work := running
+	for i, s := range c.byDue {
 		s.place = i
 		if s.Apart || c.parameters.Policy != OnTime {
 			continue // it takes no slot, or may be late
+		}
+		if c.late[i] = !c.looksAt(s.tenant); c.late[i] {
+			continue
 		}
 		if c.parameters.Express && s.most < short {
 			if c.late[i] = c.endsLate(now, shorts+s.takes, s); !c.late[i] {
@@ -32,11 +34,13 @@ func (c *Core) markLate(now time.Time) []bool {
 			}
 			continue
 		}
+		if c.late[i] = c.endsLate(now, running+s.takes, s); c.late[i] {
+			continue // though none waited before it
+		}
 		work += s.takes
-		c.longest = pushLongest(c.longest, s)
-		for len(c.longest) > 0 && c.endsLate(now, work, s) {
-			longest := c.longest[0]
-			c.longest = popLongest(c.longest)
+		c.keep(s)
+		for c.endsLate(now, work, s) && !c.late[i] {
+			longest := c.leaveOut()
 			c.late[longest.place] = true
 			work -= longest.takes
 		}
@@ -44,9 +48,10 @@ func (c *Core) markLate(now time.Time) []bool {
 	return c.late
 }
 
-// endsLate says whether a stage is late if it ends when so much work has been done.
+// endsLate says whether a stage is late of which and before which so much work is done: it begins when no slot is busy with what is
+// before it.
 func (c *Core) endsLate(now time.Time, work time.Duration, s *stage) bool {
-	return now.Add(work / time.Duration(c.parameters.Slots)).After(s.due)
+	return now.Add((work-s.takes)/time.Duration(c.parameters.Slots) + s.takes).After(s.due)
 }
 
 // runningWork is what those that have a slot still take.
@@ -58,7 +63,8 @@ func (c *Core) runningWork(now time.Time) (work time.Duration) {
 }
 
 // refuse says whether s, which has just come and waits, is to be told at once that it cannot be in time, and when the like of it may
-// be: not even alone, or it is left out as another is that waits and would have its chance before. The first that is left out waits for that.
+// be: not even alone, or it is left out as another is that waits and would have its chance before, being of a tenant whose share is no
+// larger. The first that is left out waits for that.
 func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refused bool) {
 	if !s.First || s.Due.IsZero() || c.parameters.Policy != OnTime {
 		return 0, false
@@ -72,10 +78,10 @@ func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refuse
 		return 0, false
 	}
 	work := c.runningWork(now) + s.takes
-	for i, o := range c.byDue[:len(late)] {
+	for i, o := range c.byDue {
 		switch {
 		case late[i]:
-			refused = refused || o != s && o.takes <= s.takes
+			refused = refused || o != s && o.takes <= s.takes && o.tenant.share() <= s.tenant.share()
 		case !o.Apart:
 			work += o.takes
 		}
@@ -92,7 +98,7 @@ func (c *Core) dropLate(now time.Time) {
 		if s := c.byDue[i]; c.isLost(now, s) {
 			s.ratio.doubt()
 			c.removeWaiting(s)
-			delete(c.stages, s.ID)
+			c.leave(s)
 			c.actions = append(c.actions, Action{ID: s.ID, Verdict: Dropped})
 		} else {
 			i++
@@ -104,7 +110,7 @@ func (c *Core) isLost(now time.Time, s *stage) bool {
 	if c.parameters.Policy == SLO {
 		return now.After(s.due.Add(c.parameters.LostCause))
 	}
-	return !now.Add(s.least()).Before(s.due)
+	return now.Add(s.least()).After(s.due)
 }
 
 // pushLongest adds s to a heap, the longest first.

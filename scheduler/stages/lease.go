@@ -31,12 +31,12 @@ func (s *stage) hasExpired(now time.Time) bool {
 // expire ends a lease. The stage took so long at least, or the next of its kind would have no longer one.
 func (c *Core) expire(now time.Time, s *stage) {
 	s.ratio.note(s.Takes, now.Sub(s.began))
-	c.withdraw(s)
+	c.withdraw(now, s)
 	c.actions = append(c.actions, Action{ID: s.ID, Verdict: Expired})
 }
 
 // endClient ends what a client waits for and what it has.
-func (c *Core) endClient(client string) {
+func (c *Core) endClient(now time.Time, client string) {
 	var list []*stage
 	for _, s := range c.stages {
 		if client != "" && s.Client == client {
@@ -45,6 +45,6 @@ func (c *Core) endClient(client string) {
 	}
 	slices.SortFunc(list, func(a, b *stage) int { return int(a.order) - int(b.order) })
 	for _, s := range list {
-		c.withdraw(s)
+		c.withdraw(now, s)
 	}
 }

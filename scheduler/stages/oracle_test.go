@@ -18,6 +18,8 @@ type rescan struct {
 	list   []*entry // in the order of asking
 	credit time.Duration
 	grants int
+	used   map[string]time.Duration // slot time by tenant
+	turn   time.Duration
 }
 
 type entry struct {
@@ -69,19 +71,29 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 		}
 	case Yield:
 		if s := r.find(e.ID, true); s != nil {
+			r.settle(now, s)
 			s.running = false
 			s.takes, s.most = r.ratio(s).predict(e.Left)
 		}
 	case Done:
 		if s := r.find(e.ID, true); s != nil {
 			r.ratio(s).note(s.Takes, e.Took)
+			r.settle(now, s)
 			r.remove(s)
 		}
 	case Withdraw:
 		r.remove(r.find(e.ID, false))
-		r.remove(r.find(e.ID, true))
+		if s := r.find(e.ID, true); s != nil {
+			r.settle(now, s)
+			r.remove(s)
+		}
 	case Gone:
-		r.list = slices.DeleteFunc(r.list, func(o *entry) bool { return o.Client == e.Client })
+		for _, s := range slices.Clone(r.list) {
+			if s.Client == e.Client {
+				r.settle(now, s)
+				r.remove(s)
+			}
+		}
 	}
 	actions = append(actions, r.expire(now)...)
 	for _, s := range r.deadlines() {
@@ -94,6 +106,7 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 	for {
 		s, onTime := r.choose(now)
 		if s == nil {
+			r.forgetIdle()
 			return actions
 		}
 		if !onTime {
@@ -102,6 +115,8 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 			r.credit += s.takes / (share - 1)
 		}
 		r.grants++
+		r.turn = max(r.turn, r.used[s.Tenant])
+		r.used[s.Tenant] += s.takes
 		s.running, s.began, s.grant = true, now, r.grants
 		actions = append(actions, Action{ID: s.ID, Verdict: Granted})
 	}
@@ -113,6 +128,12 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 		n.Came = now
 	}
 	n.takes, n.most = r.ratio(n).predict(a.Takes)
+	if a.Outside && r.Outside == 0 {
+		return []Action{{ID: a.ID, Verdict: Refused}}
+	}
+	if r.count(func(e *entry) bool { return e.Tenant == a.Tenant }) == 0 {
+		r.used[a.Tenant] = max(r.used[a.Tenant], r.turn)
+	}
 	if a.Spare && (r.count(isWaiting) > 0 || !r.fits(n)) {
 		return []Action{{ID: a.ID, Verdict: Dropped}}
 	}
@@ -128,7 +149,7 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 	}
 	kept := r.onTime(now)
 	before := slices.ContainsFunc(r.deadlines(), func(e *entry) bool {
-		return e != n && !slices.Contains(kept, e) && e.takes <= n.takes
+		return e != n && !slices.Contains(kept, e) && e.takes <= n.takes && r.shareOf(kept, e.Tenant) <= r.shareOf(kept, n.Tenant)
 	})
 	if !before || slices.Contains(kept, n) {
 		return nil
@@ -156,6 +177,7 @@ func (r *rescan) expire(now time.Time) (actions []Action) {
 	for _, e := range running {
 		if e.Client != "" && now.Sub(e.began) > max(time.Second, 10*e.most) {
 			r.ratio(e).note(e.Takes, now.Sub(e.began))
+			r.settle(now, e)
 			r.remove(e)
 			actions = append(actions, Action{ID: e.ID, Verdict: Expired})
 		}
@@ -166,7 +188,7 @@ func (r *rescan) expire(now time.Time) (actions []Action) {
 func (r *rescan) isLost(now time.Time, e *entry) bool {
 	switch r.Policy {
 	case OnTime:
-		return !now.Add(r.least(e)).Before(e.due)
+		return now.Add(r.least(e)).After(e.due)
 	case SLO:
 		return now.After(e.due.Add(r.LostCause))
 	}
@@ -193,6 +215,40 @@ func (r *rescan) runningWork(now time.Time) (work time.Duration) {
 	return work
 }
 
+func (r *rescan) isShort(e *entry) bool { return r.Express && e.most < short }
+
+// shareOf is the slot time that a tenant has had, and has with those that are kept.
+func (r *rescan) shareOf(kept []*entry, tenant string) time.Duration {
+	sum := r.used[tenant]
+	for _, k := range kept {
+		if k.Tenant == tenant && !k.Apart && !r.isShort(k) {
+			sum += k.takes
+		}
+	}
+	return sum
+}
+
+// settle counts for the tenant of a stage that runs what it took.
+func (r *rescan) settle(now time.Time, e *entry) {
+	if e.running {
+		r.used[e.Tenant] += now.Sub(e.began) - e.takes
+	}
+}
+
+// forgetIdle forgets what tenants had that have no stage, if nobody waits.
+func (r *rescan) forgetIdle() {
+	for tenant := range r.used {
+		if r.count(isWaiting) == 0 && r.count(func(e *entry) bool { return e.Tenant == tenant }) == 0 {
+			delete(r.used, tenant)
+		}
+	}
+}
+
+// hasTurn says that of those whose outside stages wait none had less slot time than e's tenant.
+func (r *rescan) hasTurn(e *entry) bool {
+	return r.count(func(o *entry) bool { return !o.running && o.Outside && r.used[o.Tenant] < r.used[e.Tenant] }) == 0
+}
+
 // onTime are those of the deadlines that are not left out, by Moore and Hodgson.
 func (r *rescan) onTime(now time.Time) (kept []*entry) {
 	work := func(of func(*entry) bool) (sum time.Duration) {
@@ -203,8 +259,10 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 		}
 		return sum
 	}
-	late := func(work time.Duration, e *entry) bool { return now.Add(work / time.Duration(r.Slots)).After(e.due) }
-	isShort := func(e *entry) bool { return r.Express && e.most < short }
+	late := func(work time.Duration, e *entry) bool {
+		return now.Add((work-e.takes)/time.Duration(r.Slots) + e.takes).After(e.due)
+	}
+	isShort := r.isShort
 	all := func(*entry) bool { return true }
 	for _, e := range r.deadlines() {
 		kept = append(kept, e)
@@ -217,15 +275,19 @@ func (r *rescan) onTime(now time.Time) (kept []*entry) {
 			}
 			continue
 		}
-		for late(r.runningWork(now)+work(all), e) {
+		if late(r.runningWork(now)+e.takes, e) {
+			kept = kept[:len(kept)-1]
+			continue
+		}
+		for slices.Contains(kept, e) && late(r.runningWork(now)+work(all), e) {
 			longest := -1
-			for i := range kept {
-				if !kept[i].Apart && !isShort(kept[i]) && (longest < 0 || kept[i].takes > kept[longest].takes) {
+			for i, k := range kept {
+				if k.Apart || isShort(k) {
+					continue
+				}
+				if longest < 0 || r.shareOf(kept, k.Tenant) > r.shareOf(kept, kept[longest].Tenant) || k.Tenant == kept[longest].Tenant && k.takes > kept[longest].takes {
 					longest = i
 				}
-			}
-			if longest < 0 {
-				break
 			}
 			kept = slices.Delete(kept, longest, longest+1)
 		}
@@ -240,7 +302,7 @@ func (r *rescan) fits(e *entry) bool {
 	switch {
 	case e.Apart:
 		return running == r.count(isRunning)
-	case e.Outside && r.count(func(e *entry) bool { return inSlots(e) && e.Outside }) >= r.Outside:
+	case e.Outside && r.count(func(e *entry) bool { return inSlots(e) && e.Outside }) >= r.Outside, e.Outside && !r.hasTurn(e):
 		return false
 	case e.most < short && r.Express:
 		return running < r.Slots+1
@@ -275,7 +337,15 @@ func (r *rescan) choose(now time.Time) (*entry, bool) {
 		if e.running || slices.Contains(kept, e) || !r.fits(e) {
 			continue
 		}
-		if other == nil || age(e).Before(age(other)) {
+		least := func(used func(*entry) time.Duration) bool {
+			return used(e) < used(other) || used(e) == used(other) && age(e).Before(age(other))
+		}
+		if other == nil || least(func(e *entry) time.Duration {
+			if r.Policy == FIFO {
+				return 0
+			}
+			return r.used[e.Tenant]
+		}) {
 			other = e
 		}
 	}
@@ -308,7 +378,7 @@ func playHistory(seed uint64, verdicts map[Verdict]int) error {
 	}
 	p.Outside = rng.IntN(p.Slots + 1)
 	slots := p.Slots
-	c, r := New(p), &rescan{Parameters: p, ratios: profile{}}
+	c, r := New(p), &rescan{Parameters: p, ratios: profile{}, used: map[string]time.Duration{}}
 	now := time.Unix(1000, 0)
 	for step := range 120 {
 		now = now.Add(time.Duration(rng.IntN(int(40 * time.Millisecond))))
@@ -336,7 +406,7 @@ func drawEvent(rng *rand.Rand, r *rescan, now time.Time, id uint64) any {
 	switch k := rng.IntN(10); {
 	case k < 5 || one == nil:
 		a := Ask{
-			ID: id, Client: drawClient(rng), Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes,
+			ID: id, Client: drawClient(rng), Tenant: []string{"", "one", "other"}[rng.IntN(3)], Kind: []string{"a", "b"}[rng.IntN(2)], Takes: takes,
 			First: rng.IntN(3) == 0, Yields: rng.IntN(3) == 0, Spare: rng.IntN(12) == 0, Apart: rng.IntN(10) == 0, Outside: rng.IntN(4) == 0,
 		}
 		if rng.IntN(2) == 0 {

@@ -39,8 +39,11 @@ type Parameters struct {
 	Policy    Policy
 	LostCause time.Duration // of SLO: how long past its deadline a stage is not dropped
 	Express   bool          // short stages may hold one slot more than there are
-	Outside   int           // most slots of programs beside the server
+	Outside   int           // most slots of programs beside the server; Half of them, 0: none
 }
+
+// Half is, as Outside, half of the Slots, and one at least.
+const Half = -1
 
 // Validate refuses what is no Parameters.
 func (p Parameters) Validate() error {
@@ -49,7 +52,7 @@ func (p Parameters) Validate() error {
 		return fmt.Errorf("invalid number of slots %d: want 1 or more", p.Slots)
 	case !slices.Contains(Policies(), p.Policy):
 		return fmt.Errorf("invalid policy %q: want one of %s", p.Policy, strings.Join(PolicyNames(), ", "))
-	case p.Outside < 0 || p.Outside > p.Slots:
+	case p.Outside < Half || p.Outside > p.Slots:
 		return fmt.Errorf("invalid number of slots for other programs %d: want 0 to %d", p.Outside, p.Slots)
 	case p.LostCause < 0:
 		return fmt.Errorf("invalid lost-cause threshold %v: want 0 or more", p.LostCause)

@@ -27,6 +27,7 @@ const share = 2
 type Ask struct {
 	ID     uint64
 	Client string // whose slots end when it is Gone or silent for long; empty: they end with Done alone
+	Tenant string // whose share of the slots it takes, such as a key's
 	Kind   string
 	Takes  time.Duration // about, by what the asker knows of its size
 	Came   time.Time     // when its request came, by which it ages; zero: now
@@ -37,7 +38,7 @@ type Ask struct {
 	Spare  bool          // now or not at all: dropped unless a slot is free that nobody waits for
 	Apart  bool          // it goes beside the slots, one such at a time: what takes seconds and cannot be interrupted
 
-	Outside bool // a program beside the server does it; those have a part of the slots
+	Outside bool // a program beside the server does it; those have a part of the slots, which tenants have by turns
 }
 
 // Yield is a point where a stage that has a slot may be interrupted: it asks for the rest of it, and goes on when granted.
@@ -68,7 +69,7 @@ type Verdict uint8
 const (
 	Granted Verdict = iota + 1 // it begins
 	Dropped                    // it could not be in time any more, or nothing was to spare
-	Refused                    // it could not be in time from the first
+	Refused                    // it could not be in time from the first, or programs beside the server have no slots
 	Expired                    // its client has had the slot for so long that another has it now
 )
 
@@ -93,22 +94,26 @@ type Core struct {
 	aparts     int               // of byAge
 	apart      *stage            // that runs
 	credit     time.Duration     // slot time that those without a deadline may have before those with one
+	tenants    map[string]*tenant
+	turn       time.Duration // slot time that the tenant of the last stage that began had had
 	actions    []Action
 	order      uint64
-	late       []bool   // of byDue, in pick
-	longest    []*stage // a heap of those of byDue that are not late, in pick
+	late       []bool    // of byDue, in pick
+	round      uint64    // of markLate
+	keepers    []*tenant // of those of byDue that are not late, in pick
 }
 
 type stage struct {
 	Ask
-	order uint64    // among those of the same instant
-	due   time.Time // by when this stage must have ended
-	age   time.Time // by which it stands in byAge
-	ratio *ratio    // of its kind and size
-	takes time.Duration
-	most  time.Duration // that it takes, nine times of ten
-	began time.Time     // zero: it waits
-	place int           // in byDue, in pick
+	order  uint64    // among those of the same instant
+	due    time.Time // by when this stage must have ended
+	age    time.Time // by which it stands in byAge
+	ratio  *ratio    // of its kind and size
+	tenant *tenant
+	takes  time.Duration
+	most   time.Duration // that it takes, nine times of ten
+	began  time.Time     // zero: it waits
+	place  int           // in byDue, in pick
 }
 
 // least is how long it takes as far as its profile is trusted.
@@ -118,7 +123,10 @@ func (s *stage) isLong() bool { return s.most > long && !s.Yields }
 
 // New makes a Core.
 func New(p Parameters) *Core {
-	return &Core{parameters: p, ratios: profile{}, stages: map[uint64]*stage{}}
+	if p.Outside == Half {
+		p.Outside = max(1, p.Slots/2)
+	}
+	return &Core{parameters: p, ratios: profile{}, stages: map[uint64]*stage{}, tenants: map[string]*tenant{}}
 }
 
 // Waiting is how many stages wait.
@@ -135,6 +143,9 @@ func (c *Core) Running() int {
 // Slots is how many there are.
 func (c *Core) Slots() int { return c.parameters.Slots }
 
+// Outside is how many of them programs beside the server may have.
+func (c *Core) Outside() int { return c.parameters.Outside }
+
 // Step takes one event (Ask, Yield, Done, Withdraw, Gone, Tick) and returns what becomes of which stages, until the next Step.
 // What it does not know is ignored.
 func (c *Core) Step(now time.Time, event any) []Action {
@@ -146,24 +157,25 @@ func (c *Core) Step(now time.Time, event any) []Action {
 		}
 	case Yield:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
-			c.endRun(s)
+			c.endRun(now, s)
 			s.takes, s.most = s.ratio.predict(e.Left)
 			c.enqueue(s)
 		}
 	case Done:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
-			c.endRun(s)
+			c.endRun(now, s)
 			s.ratio.note(s.Takes, e.Took)
-			delete(c.stages, s.ID)
+			c.leave(s)
 		}
 	case Withdraw:
-		c.withdraw(c.stages[e.ID])
+		c.withdraw(now, c.stages[e.ID])
 	case Gone:
-		c.endClient(e.Client)
+		c.endClient(now, e.Client)
 	}
 	c.expireLeases(now)
 	c.dropLate(now)
 	c.fillSlots(now)
+	c.forgetIdle()
 	return c.actions
 }
 
@@ -172,30 +184,41 @@ func (c *Core) ask(now time.Time, e Ask) {
 		e.Came = now
 	}
 	c.order++
-	s := &stage{Ask: e, order: c.order, due: e.Due.Add(-e.Rest), ratio: c.ratios.of(e.Kind, e.Takes)}
+	s := &stage{Ask: e, order: c.order, due: e.Due.Add(-e.Rest), ratio: c.ratios.of(e.Kind, e.Takes), tenant: c.tenantOf(e.Tenant)}
 	s.takes, s.most = s.ratio.predict(e.Takes)
+	if e.Outside && c.parameters.Outside == 0 {
+		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Refused})
+		return
+	}
 	if e.Spare && (len(c.byAge) > 0 || !c.fits(s)) {
 		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Dropped})
 		return
 	}
 	c.stages[e.ID] = s
+	s.tenant.open++
 	c.enqueue(s)
 	if retryAfter, refused := c.refuse(now, s); refused {
-		c.withdraw(s)
+		c.withdraw(now, s)
 		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Refused, RetryAfter: retryAfter})
 	}
 }
 
-func (c *Core) withdraw(s *stage) {
+func (c *Core) withdraw(now time.Time, s *stage) {
 	switch {
 	case s == nil:
 		return
 	case s.began.IsZero():
 		c.removeWaiting(s)
 	default:
-		c.endRun(s)
+		c.endRun(now, s)
 	}
+	c.leave(s)
+}
+
+// leave forgets a stage that neither waits nor has a slot.
+func (c *Core) leave(s *stage) {
 	delete(c.stages, s.ID)
+	s.tenant.open--
 }
 
 // enqueue has s wait for a slot.
@@ -218,6 +241,9 @@ func (c *Core) countWaiting(s *stage, n int) {
 	case s.most < short:
 		c.shorts += n
 	}
+	if s.Outside {
+		s.tenant.outside += n
+	}
 }
 
 func (c *Core) removeWaiting(s *stage) {
@@ -230,6 +256,7 @@ func (c *Core) removeWaiting(s *stage) {
 
 func (c *Core) beginRun(now time.Time, s *stage) {
 	c.removeWaiting(s)
+	c.charge(s)
 	s.began = now
 	if s.Apart {
 		c.apart = s
@@ -240,7 +267,8 @@ func (c *Core) beginRun(now time.Time, s *stage) {
 	c.actions = append(c.actions, Action{ID: s.ID, Verdict: Granted})
 }
 
-func (c *Core) endRun(s *stage) {
+func (c *Core) endRun(now time.Time, s *stage) {
+	s.settle(now)
 	s.began = time.Time{}
 	if s.Apart {
 		c.apart = nil
@@ -290,7 +318,7 @@ func (c *Core) fits(s *stage) bool {
 	switch {
 	case s.Apart:
 		return c.apart == nil
-	case s.Outside && c.outsiders >= c.parameters.Outside:
+	case s.Outside && (c.outsiders >= c.parameters.Outside || !c.hasTurn(s)):
 		return false
 	case len(c.runs) >= c.parameters.Slots:
 		return s.most < short && c.hasExpress()
@@ -313,11 +341,25 @@ func (c *Core) pick(now time.Time) (s *stage, hurried bool) {
 	}
 	late := c.markLate(now)
 	first := find(c.byDue, func(s *stage) bool { return c.fits(s) && !c.isLate(s, late) })
-	other := find(c.byAge, func(s *stage) bool { return c.fits(s) && (s.Due.IsZero() || c.isLate(s, late)) })
+	other := c.pickOther(late)
 	if first == nil || other != nil && c.credit >= other.takes {
 		return other, false
 	}
 	return first, true
+}
+
+// pickOther is the stage that begins next of those that are late or have no deadline: of the tenant that had least slot time, the old and
+// short first.
+func (c *Core) pickOther(late []bool) (other *stage) {
+	for _, s := range c.byAge {
+		if !s.Due.IsZero() && !c.isLate(s, late) || !c.fits(s) {
+			continue
+		}
+		if other == nil || s.tenant.used < other.tenant.used {
+			other = s
+		}
+	}
+	return other
 }
 
 // isLate says whether a stage that waits is left out by what markLate has just found.

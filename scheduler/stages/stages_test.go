@@ -2,6 +2,7 @@ package stages
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -144,8 +145,9 @@ func TestWhatStagesTakeIsLearnt(t *testing.T) {
 func BenchmarkStep(b *testing.B) {
 	const waiting = 300
 	c := New(ours(2))
+	tenants := strings.Split("abcdefghijklmnop", "")
 	ask := func(id uint64, now time.Time) Ask {
-		return Ask{ID: id, Kind: "k", Takes: time.Duration(30+id%100) * time.Millisecond, Due: now.Add(time.Duration(1+id%20) * time.Second)}
+		return Ask{ID: id, Kind: "k", Tenant: tenants[id%16], Takes: time.Duration(30+id%100) * time.Millisecond, Due: now.Add(time.Duration(1+id%20) * time.Second)}
 	}
 	now := start
 	next := uint64(0)

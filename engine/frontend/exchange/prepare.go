@@ -28,7 +28,9 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	}
 	release := sync.OnceFunc(b.Release)
 	defer release()
-	_, ended := x.shared.cfg.Processors.Do(r.Context(), b.preparation(), func() error {
+	stage := b.preparation()
+	stage.Tenant = x.Holder()
+	_, ended := x.shared.cfg.Processors.Do(r.Context(), stage, func() error {
 		request, err := decode(b.Bytes)
 		if err == nil {
 			x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
@@ -52,5 +54,5 @@ func (b *Body) preparation() processors.Stage {
 	if len(b.Bytes) < bigPrompt {
 		return processors.Stage{}
 	}
-	return processors.Stage{Kind: "body", Takes: time.Duration(len(b.Bytes)) * preparePace}
+	return processors.Stage{Kind: "body", Takes: time.Duration(len(b.Bytes)) * preparePace, Yields: true}
 }

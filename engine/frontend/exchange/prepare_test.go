@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,5 +61,28 @@ func TestBigBodiesWaitForProcessors(t *testing.T) {
 		if s.Held() != 0 {
 			t.Errorf("%d bytes are held", s.Held())
 		}
+	})
+}
+
+// TestLongBodiesHaveAllSlots: as they yield between pieces of their text, they leave no slot to others while there are none.
+func TestLongBodiesHaveAllSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := processors.New(2)
+		s := NewShared(Config{MaxBody: 4 << 20, Draining: func() bool { return false }, Processors: pool, Log: zap.NewNop()})
+		letGo := make(chan struct{})
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				x, _, r := s.Begin(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(strings.Repeat("p", 2<<20))))
+				defer x.End()
+				Prepare(x, r, decodeText, func(*string) (*string, *Refusal) { <-letGo; return nil, nil })
+			})
+		}
+		synctest.Wait()
+		if waiting, running := pool.Load(); waiting != 0 || running != 2 {
+			t.Errorf("%d run and %d wait, want 2 and 0", running, waiting)
+		}
+		close(letGo)
+		group.Wait()
 	})
 }
