@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,6 +101,48 @@ func TestServerPage(t *testing.T) {
 	if foreign != "" {
 		t.Errorf("the page asks for %s", foreign)
 	}
+}
+
+// TestServerPageTriesFiles: a sound that is chosen by hand is written down with its times, and its stage is among those of the processors; a picture for
+// which there is no pipeline is refused with what the server says.
+func TestServerPageTriesFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser and a server take 10 s")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("the browser chromium is missing; `make test` as root installs it")
+	}
+	p := serveSound(t)
+	b := browse(t, chromium, p.base+"/ui")
+	b.until(`document.querySelector("#try")?.hidden === false`)
+	file := filepath.Join(t.TempDir(), "sound.wav")
+	if err := os.WriteFile(file, steppedSound(append(bytes.Repeat([]byte{0}, 700), 32, 96, 0)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.choose("kind", "t")
+	b.until(`document.querySelector("#try").elements.model.options.length === 2 && !document.querySelector("#try").elements.sound.parentElement.hidden`)
+	b.is(`document.querySelector("#try").elements.model.value = "levels"`)
+	b.chooseFile("sound", file)
+	b.tabTo("Send")
+	b.key("Enter", "\r")
+	b.until(`document.querySelector("#answer tbody tr")?.innerText === "70.00 s\t70.20 s\tab" && document.querySelector("#timing").textContent.endsWith("ms at the server.")`)
+	b.until(`[...document.querySelectorAll("#stages tbody tr")].some((row) => row.cells[0].textContent === "sound" && row.cells.length === 5) && document.querySelector("#slots").textContent.includes("of 2 slots")`)
+	b.choose("kind", "p")
+	b.chooseFile("picture", file)
+	b.tabTo("Send")
+	b.key("Enter", "\r")
+	b.until(`document.querySelector("#refused").textContent.includes("names no model")`)
+}
+
+// chooseFile has the field of a name take a file.
+func (b *browser) chooseFile(field, file string) {
+	b.Helper()
+	var root struct{ Root struct{ NodeID int } }
+	b.into(&root, "DOM.getDocument", nil)
+	var found struct{ NodeID int }
+	b.into(&found, "DOM.querySelector", map[string]any{"nodeId": root.Root.NodeID, "selector": "[name=" + field + "]"})
+	b.send("DOM.setFileInputFiles", map[string]any{"nodeId": found.NodeID, "files": []string{file}})
 }
 
 // keepPicture keeps one of the whole page, once its charts are 90 s long.

@@ -12,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // Files are what the page refers to as /ui/NAME.
@@ -26,6 +27,14 @@ type Reading struct {
 	Totals  map[string]metrics.Totals // by frontend
 	Open    int                       // jobs of this frontend
 	Trouble string                    // that the server is in; empty: none
+
+	Processors Processors
+}
+
+// Processors are those of the host, and what waits for them.
+type Processors struct {
+	Slots, Running, Waiting int               // of all processes
+	Kinds                   []processors.Kind // of stages, of this frontend
 }
 
 // Board makes figures of readings. The first ones have no rates.
@@ -38,20 +47,21 @@ const window = 10
 
 // Figures are those of the page and of the text.
 type Figures struct {
-	Version   string
-	Trouble   string
-	Span      float64 // seconds that rates and latencies are of
-	Waiting   int
-	Running   int // jobs in passes
-	Requests  float64
-	Tokens    float64  // computed a second
-	P50, P99  *float64 // milliseconds; nil: no request was answered
-	Failed    float64
-	CacheUsed float64  // percent
-	CacheHit  *float64 // percent of the tokens that were looked up
-	Models    []Model
-	Executors []Executor
-	Points    []*float64 // of the charts
+	Version    string
+	Trouble    string
+	Span       float64 // seconds that rates and latencies are of
+	Waiting    int
+	Running    int // jobs in passes
+	Requests   float64
+	Tokens     float64  // computed a second
+	P50, P99   *float64 // milliseconds; nil: no request was answered
+	Failed     float64
+	CacheUsed  float64  // percent
+	CacheHit   *float64 // percent of the tokens that were looked up
+	Models     []Model
+	Executors  []Executor
+	Processors Processors
+	Points     []*float64 // of the charts
 }
 
 // Model is one that is served.
@@ -79,7 +89,7 @@ func (b *Board) Step(now Reading) Figures {
 		b.past = b.past[1:]
 	}
 	before := &b.past[0]
-	f := Figures{Trouble: now.Trouble, Span: max(now.At-before.At, 1e-3)}
+	f := Figures{Trouble: now.Trouble, Span: max(now.At-before.At, 1e-3), Processors: now.Processors}
 	f.count(before, &now)
 	f.fillLatencies(before, &now)
 	for _, e := range now.Pool.Executors {

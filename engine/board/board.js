@@ -77,7 +77,38 @@ const kinds = {
       return [["numbers", "length", "the first"], [v.length, Math.hypot(...v).toFixed(4), v.slice(0, 8).map((x) => x.toFixed(4)).join("  ")]];
     },
   },
+  picture: {
+    able: "ocr",
+    path: "/v1/ocr",
+    body: async (f) => ({ image: await dataURL(f.picture) }),
+    rows: ({ lines }) => [["line", "score", "corner"], ...lines.map((l) => [l.text, l.score.toFixed(4), l.box[0].join(", ")])],
+  },
+  transcription: {
+    able: "speech",
+    path: "/v1/audio/transcriptions",
+    form: (f) => ({ file: f.sound, response_format: "verbose_json" }),
+    rows: ({ segments }) => [["from", "to", "text"], ...segments.map((s) => [`${s.start.toFixed(2)} s`, `${s.end.toFixed(2)} s`, s.text])],
+  },
 };
+
+function dataURL(file) {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => failed(new Error(`The file cannot be read: ${reader.error.message}`));
+    reader.readAsDataURL(file);
+  });
+}
+
+// sent is how a kind of request goes out: as JSON, or as a form with a file.
+async function sent(kind, fields) {
+  if (kind.form) {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ model: fields.model, ...kind.form(fields) })) form.append(name, value);
+    return { method: "POST", body: form };
+  }
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: fields.model, ...await kind.body(fields) }) };
+}
 
 const form = element("try");
 let models = null; // that there are, when it is known
@@ -104,11 +135,11 @@ form.addEventListener("submit", async (event) => {
   element("refused").hidden = true;
   try {
     const began = performance.now();
-    const answer = await fetch(at(kind.path), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ model: fields.model, ...kind.body(fields) }) });
+    const answer = await fetch(at(kind.path), await sent(kind, fields));
     const said = await answer.json(), took = performance.now() - began;
     if (!answer.ok) throw new Error(said.error?.message ?? `The server answered ${answer.status}.`);
-    const cached = said.usage?.prompt_tokens_details?.cached_tokens;
-    element("timing").textContent = `${took.toFixed(0)} ms here, ${answer.headers.get("Openai-Processing-Ms")} ms at the server; ${said.usage?.prompt_tokens} tokens${cached ? `, ${cached} of them cached` : ""}.`;
+    const tokens = said.usage?.prompt_tokens, cached = said.usage?.prompt_tokens_details?.cached_tokens;
+    element("timing").textContent = `${took.toFixed(0)} ms here, ${answer.headers.get("Openai-Processing-Ms")} ms at the server${tokens === undefined ? "" : `; ${tokens} tokens`}${cached ? `, ${cached} of them cached` : ""}.`;
     show(kind.rows(said, fields));
   } catch (error) {
     element("refused").hidden = false;

@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/client"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // reading is one of a server that answered n requests, half of them in 10 to 20 ms and the others in up to 5 ms, with a tenth of the tokens cached.
@@ -25,7 +26,8 @@ func reading(at float64, epoch, n uint64) Reading {
 				{Model: "b<", Jobs: 2, Units: 300, Ran: 40 * time.Millisecond}, {Model: "b<", Jobs: 1, Units: 5, Place: wire.PassPaused},
 			}}},
 		},
-		Totals: map[string]metrics.Totals{"a": {Answered: float64(n), Latency: map[float64]float64{0.005: half, 0.01: half, 0.02: float64(n), math.Inf(1): float64(n)}}},
+		Processors: Processors{Slots: 3, Running: 2, Waiting: 9, Kinds: []processors.Kind{{Name: "pictures<", Running: 1, Waiting: 4, Late: 17, Refused: 23}}},
+		Totals:     map[string]metrics.Totals{"a": {Answered: float64(n), Latency: map[float64]float64{0.005: half, 0.01: half, 0.02: float64(n), math.Inf(1): float64(n)}}},
 	}
 }
 
@@ -94,7 +96,7 @@ func TestPage(t *testing.T) {
 	if err := f.Page(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`<dd id="waiting">5</dd>`, `<dd id="p99">19.8 ms</dd>`, "<td>b&lt;</td>", "2.0 GB", `title="no room"`, "cpu avx2", "<td>40 ms</td>", "paused", "old: the &lt;scheduler&gt; is silent", `http-equiv="refresh"`} {
+	for _, want := range []string{`<dd id="waiting">5</dd>`, `<dd id="p99">19.8 ms</dd>`, "<td>b&lt;</td>", "2.0 GB", `title="no room"`, "cpu avx2", "<td>40 ms</td>", "paused", "old: the &lt;scheduler&gt; is silent", "2 of 3 slots in use, 9 stages waiting", "<td>pictures&lt;</td><td>1</td><td>4</td><td>17</td><td>23</td>", `http-equiv="refresh"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -115,7 +117,7 @@ func TestText(t *testing.T) {
 	if err := f.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"old: the scheduler is silent", "waiting 5  ", "P99 19.8 ms", "b<     ready   1 ", "–  no room", "2.0 GB", "cpu avx2", "40 ms", "5               0 ms paused", "the last 10 s"} {
+	for _, want := range []string{"old: the scheduler is silent", "waiting 5  ", "P99 19.8 ms", "b<     ready   1 ", "–  no room", "2.0 GB", "cpu avx2", "40 ms", "5               0 ms paused", "the last 10 s", "slots in use 2 of 3", "pictures<  1        4        17    23"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

@@ -67,7 +67,7 @@ func isBrowsed(method, path string) bool {
 }
 
 // triedPaths are what the page of the server asks by hand. Who asks them without a key is not asked for a password: most are programs.
-var triedPaths = map[string]bool{"/v1/completions": true, "/v1/score": true, "/v1/embeddings": true}
+var triedPaths = map[string]bool{"/v1/completions": true, "/v1/score": true, "/v1/embeddings": true, "/v1/ocr": true, "/v1/audio/transcriptions": true}
 
 // addChallenge says how a key is sent.
 func addChallenge(h http.Header, r *http.Request) {

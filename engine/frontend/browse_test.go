@@ -39,6 +39,8 @@ func TestKeysOfBrowsers(t *testing.T) {
 		{"GET", "/", "", "none", 401}, {"GET", "/", "one", "none", 302}, {"GET", "/ui", "", "none", 401}, {"GET", "/ui", "one", "none", 200}, {"GET", "/ui/now", "", "same-origin", 401},
 		{"GET", "/ui/now.txt", "", "none", 401}, {"GET", "/ui/now.txt", "one", "none", 200},
 		{"POST", "/v1/completions", "", "same-origin", 401}, {"POST", "/v1/completions", "one", "same-origin", 400}, {"POST", "/v1/completions", "one", "cross-site", 403},
+		{"POST", "/v1/ocr", "one", "same-origin", 400}, {"POST", "/v1/ocr", "one", "cross-site", 403},
+		{"POST", "/v1/audio/transcriptions", "one", "same-origin", 400}, {"POST", "/v1/audio/transcriptions", "one", "same-site", 403},
 		{"POST", "/v1/video/nothing", "one", "same-origin", 404}, {"POST", "/v1/video/nothing", "one", "cross-site", 403}, {"DELETE", "/v1/video/nothing", "one", "same-site", 403},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/board"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // probe is the answer of the health endpoints.
@@ -166,5 +167,10 @@ const boardSilence = 3 * time.Second
 func (f *Frontend) boardReading() board.Reading {
 	open, _ := f.pool.Jobs()
 	totals := f.metrics.Totals()
-	return board.Reading{At: time.Since(f.started).Seconds(), Pool: f.pool.State(), Totals: totals, Open: open, Trouble: f.schedulerSilent(boardSilence)}
+	slots := processors.Shared()
+	waiting, running := slots.Load()
+	return board.Reading{
+		At: time.Since(f.started).Seconds(), Pool: f.pool.State(), Totals: totals, Open: open, Trouble: f.schedulerSilent(boardSilence),
+		Processors: board.Processors{Slots: slots.Slots(), Running: running, Waiting: waiting, Kinds: slots.Kinds()},
+	}
 }

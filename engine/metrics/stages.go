@@ -31,13 +31,13 @@ func registerProcessors(own, host prometheus.Registerer, labels prometheus.Label
 	took := histogram("cpu_stage_seconds", "Seconds that stages of a kind held a slot.")
 	waited := histogram("cpu_stage_wait_seconds", "Seconds that stages of a kind waited for a slot.")
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "prefillonly:cpu_stages_dropped_total", Help: "Stages that did not begin: their deadline passed, or whoever asked left.", ConstLabels: labels,
-	}, []string{"kind"})
+		Name: "prefillonly:cpu_stages_dropped_total", Help: "Stages that did not begin, by why: their deadline came too near (late), before anything was done for the request (refused), or whoever asked left.", ConstLabels: labels,
+	}, []string{"kind", "reason"})
 	own.MustRegister(dropped)
 	pool.Observe(func(o processors.Observation) {
 		waited.WithLabelValues(o.Kind).Observe(o.Waited.Seconds())
-		if o.Dropped {
-			dropped.WithLabelValues(o.Kind).Inc()
+		if o.Dropped != "" {
+			dropped.WithLabelValues(o.Kind, string(o.Dropped)).Inc()
 			return
 		}
 		took.WithLabelValues(o.Kind).Observe(o.Took.Seconds())

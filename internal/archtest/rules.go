@@ -119,7 +119,7 @@ var arrows = map[string][]string{
 	"engine/batch":              {},
 	"engine/batch/runner":       {"engine/batch"},
 	"engine/batch/service":      {"engine", "engine/api", "engine/batch", "engine/batch/runner"},
-	"engine/board":              {"engine/client", "engine/metrics", "engine/wire"},
+	"engine/board":              {"engine/client", "engine/metrics", "engine/wire", "internal/processors"},
 	"engine/client":             {"engine", "engine/wire", "internal/budget"},
 	"engine/client/clienttest":  {"engine", "engine/wire"},
 	"engine/detokenize":         {"engine"},

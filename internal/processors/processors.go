@@ -7,7 +7,10 @@ package processors
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +23,7 @@ const quick = 500 * time.Microsecond
 
 // LateError ends a stage that cannot be in time before it has begun.
 type LateError struct {
+	Refused    bool          // before anything was done for its request
 	RetryAfter time.Duration // when the like of it may be in time; 0: not known
 }
 
@@ -60,6 +64,7 @@ type Pool struct {
 	host    *link              // to the host's order; guarded by mu, nil: it is not reached
 	last    uint64             // ID; guarded by mu
 	open    map[uint64]*waiter // those that wait or have a slot; guarded by mu
+	kinds   map[string]*Kind   // guarded by mu
 	observe atomic.Pointer[func(Observation)]
 	told    atomic.Pointer[load] // of the host, if it was reached
 }
@@ -68,7 +73,36 @@ type Pool struct {
 type Observation struct {
 	Kind         string
 	Waited, Took time.Duration // Took without what others were let go before the rest of it
-	Dropped      bool          // it has not begun
+	Dropped      Reason        // why it has not begun; empty: it has
+}
+
+// Reason is why a stage has not begun.
+type Reason string
+
+// Reasons.
+const (
+	Late    Reason = "late"    // its deadline came too near
+	Refused Reason = "refused" // the same, before anything was done for its request
+	Left    Reason = "left"    // whoever asked did not wait
+)
+
+// reasonOf is why by the error that await returns.
+func reasonOf(ctx context.Context, err error) Reason {
+	var late *LateError
+	switch {
+	case errors.As(err, &late) && late.Refused:
+		return Refused
+	case late != nil, errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return Late
+	}
+	return Left
+}
+
+// Kind is how the stages of a kind do in this process.
+type Kind struct {
+	Name             string
+	Waiting, Running int
+	Late, Refused    int // since it began
 }
 
 // waiter is a stage that waits or has a slot.
@@ -90,7 +124,7 @@ var Shared = sync.OnceValue(func() *Pool { return New(0) })
 
 // New makes a Pool of so many slots; 0: as many as WithDefaults has.
 func New(slots int) *Pool {
-	p := &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}}
+	p := &Pool{own: stages.New(parametersOf(slots)), open: map[uint64]*waiter{}, kinds: map[string]*Kind{}}
 	p.told.Store(&load{Slots: p.own.Slots(), Outside: p.own.Outside()})
 	return p
 }
@@ -143,7 +177,7 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 	}
 	asked := time.Now()
 	if err := at.sit(ctx, p, s); err != nil {
-		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: true})
+		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
 		return time.Since(asked), err
 	}
 	defer func() {
@@ -157,9 +191,48 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 func (p *Pool) Observe(f func(Observation)) { p.observe.Store(&f) }
 
 func (p *Pool) tell(o Observation) {
+	p.mu.Lock()
+	of := p.kind(o.Kind)
+	switch o.Dropped {
+	case Late:
+		of.Late++
+	case Refused:
+		of.Refused++
+	}
+	p.mu.Unlock()
 	if f := p.observe.Load(); f != nil {
 		(*f)(o)
 	}
+}
+
+// kind is what is counted of a kind; the caller holds mu.
+func (p *Pool) kind(name string) *Kind {
+	of := p.kinds[name]
+	if of == nil {
+		of = &Kind{Name: name}
+		p.kinds[name] = of
+	}
+	return of
+}
+
+// Kinds are those of this process's stages, by name, of which any ever asked for a slot.
+func (p *Pool) Kinds() (list []Kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.kinds {
+		of.Waiting, of.Running = 0, 0
+	}
+	for _, w := range p.open {
+		if of := p.kind(w.ask.Kind); w.waits {
+			of.Waiting++
+		} else {
+			of.Running++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.kinds)) {
+		list = append(list, *p.kinds[name])
+	}
+	return list
 }
 
 // Try begins a stage if there is a slot that nobody waits for. The caller calls done at its end, which is soon when others are Wanting.
@@ -188,7 +261,7 @@ func (p *Pool) Hold(ctx context.Context, s Stage) (*Held, error) {
 	asked, expired := time.Now(), make(chan struct{})
 	w := p.askWith(s.ask(ctx), expired)
 	if err := p.await(ctx, w); err != nil {
-		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: true})
+		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
 		return nil, err
 	}
 	began := time.Now()
@@ -295,7 +368,7 @@ func lateError(ctx context.Context, a stages.Action) error {
 		<-ctx.Done() // at once
 		return context.Cause(ctx)
 	}
-	return &LateError{a.RetryAfter}
+	return &LateError{a.Verdict == stages.Refused, a.RetryAfter}
 }
 
 // await waits until a stage begins.

@@ -92,10 +92,30 @@ func TestWhatCannotBeInTimeIsDropped(t *testing.T) {
 		synctest.Wait()
 		_, err := p.Do(t.Context(), Stage{Takes: 100 * time.Millisecond, Due: time.Now().Add(500 * time.Millisecond)}, work(0))
 		var late *LateError
-		if !errors.As(err, &late) {
-			t.Errorf("got %v, want a LateError", err)
+		if !errors.As(err, &late) || late.Refused {
+			t.Errorf("got %v, want a LateError of one that waited", err)
 		}
 		group.Wait()
+		group.Go(func() { _, _ = p.Do(t.Context(), Stage{Takes: time.Second}, work(time.Second)) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		for _, s := range []Stage{{Kind: "a", Takes: time.Second, First: true}, {Kind: "a", Takes: 100 * time.Millisecond}} {
+			_, _ = p.Do(ctx, s, work(0))
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		group.Go(func() { _, _ = p.Do(leaving, Stage{Kind: "b", Takes: time.Second}, work(0)) })
+		synctest.Wait()
+		want := []Kind{{Name: "", Running: 1, Late: 1}, {Name: "a", Late: 1, Refused: 1}, {Name: "b", Waiting: 1}}
+		if got := p.Kinds(); !slices.Equal(got, want) {
+			t.Errorf("kinds %+v, want %+v", got, want)
+		}
+		leave()
+		group.Wait()
+		want = []Kind{{Late: 1}, {Name: "a", Late: 1, Refused: 1}, {Name: "b"}}
+		if got := p.Kinds(); !slices.Equal(got, want) {
+			t.Errorf("kinds %+v, want %+v", got, want)
+		}
 		expectIdle(t, p)
 	})
 }
