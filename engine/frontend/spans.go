@@ -11,8 +11,8 @@ import (
 // maxChildren bounds the spans of a request's jobs.
 const maxChildren = 64
 
-// spanSource is a request that has ended, as the spans of its trace tell it: the HTTP exchange, the question to a model, and each of its
-// jobs in the queue and in passes.
+// spanSource is a request that has ended, as the spans of its trace tell it: the HTTP exchange, the question to a model, each stage of
+// processors, and each of its jobs in the queue and in passes.
 type spanSource struct {
 	Method, Route, Path string
 	ID                  string
@@ -32,7 +32,7 @@ func (e *spanSource) Count() int {
 		return 1
 	}
 	_, children := e.jobs()
-	return 2 + children
+	return 2 + len(e.Record.Stages) + children
 }
 
 // jobs are those that have spans of their own, and how many spans they have.
@@ -66,6 +66,9 @@ func (e *spanSource) Spans() []tracing.Span {
 		return all
 	}
 	all = append(all, e.request(e.Record))
+	for i := range e.Record.Stages {
+		all = append(all, stageSpan(&e.Record.Stages[i]))
+	}
 	jobs, _ := e.jobs()
 	for i := range jobs {
 		if spansOf(&jobs[i]) > 0 {
@@ -128,6 +131,13 @@ func (e *spanSource) tokens(to []tracing.Attribute, r *request.Record) []tracing
 		to = append(to, tracing.Text("gen_ai.response.finish_reason", r.Finish))
 	}
 	return to
+}
+
+// stageSpan is the span of a stage of processors.
+func stageSpan(s *request.Stage) tracing.Span {
+	return tracing.Span{Name: "stage", Parent: 1, Begin: s.Asked, End: s.Ended, Attributes: []tracing.Attribute{
+		tracing.Text("prefillonly.stage", s.Kind), tracing.Seconds("prefillonly.time_in_queue", s.Waited),
+	}}
 }
 
 // job appends the spans of the i-th job: in the queue, there waiting for the weights of its model, and in passes.

@@ -175,3 +175,31 @@ func BenchmarkTraced(b *testing.B) {
 		}
 	}
 }
+
+// TestTraceOfAPipeline: what processors do between the passes has spans by stage, in the order of the request's way.
+func TestTraceOfAPipeline(t *testing.T) {
+	c := tracingtest.Start(t)
+	n := newNetwork(t, Config{Tracer: newTracer(t, c.GRPC)})
+	post(t, n.Frontend, "/v1/ocr", `{"model":"reader","image":"`+pictureOf(t, 160, 80)+`"}`, new(any))
+	all := c.Spans(t, 12)
+	var stages, request *tracepb.Span
+	var kinds []string
+	for _, s := range all {
+		switch s.Name {
+		case "llm_request":
+			request = s
+		case "stage":
+			if stages != nil && s.StartTimeUnixNano < stages.EndTimeUnixNano {
+				t.Errorf("%s begins before the one before it ends", attribute(s, "prefillonly.stage"))
+			}
+			stages = s
+			kinds = append(kinds, attribute(s, "prefillonly.stage"))
+			if string(s.ParentSpanId) != string(request.SpanId) || s.EndTimeUnixNano < s.StartTimeUnixNano || attribute(s, "prefillonly.time_in_queue") == "" {
+				t.Errorf("%v", s)
+			}
+		}
+	}
+	if got := strings.Join(kinds, " "); len(all) != 12 || got != "pictures boxes crops crops" {
+		t.Errorf("%d spans, stages %s; want 12 with pictures, boxes and twice crops", len(all), got)
+	}
+}

@@ -15,6 +15,24 @@ type Record struct {
 	Trace           *client.Trace // of the jobs one by one; nil: not kept
 	Tokens          *Tokens       // of a request that asks for tokens, or for what is made of them
 	Frames          *Frames       // of one that asks networks
+	Stages          []Stage       // those of processors; kept with the Trace, so many as spans may be made of
+}
+
+// Stage is one of processors.
+type Stage struct {
+	Kind         string
+	Asked, Ended time.Time
+	Waited       time.Duration // for a slot
+}
+
+// maxStages bounds those of a Record: a page of a thousand lines has dozens.
+const maxStages = 64
+
+// noteStage keeps a stage that has ended.
+func (r *Record) noteStage(s Stage) {
+	if r.Trace != nil && len(r.Stages) < maxStages {
+		r.Stages = append(r.Stages, s)
+	}
 }
 
 // Tokens are the figures of a request's prompts and of the tokens that answer them.

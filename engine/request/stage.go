@@ -39,10 +39,12 @@ func (c *Call) RunStage(ctx context.Context, pool *processors.Pool, s processors
 	if c.Deadline > 0 {
 		s.Due, s.Rest, s.First = c.Arrived.Add(c.Deadline), s.Rest+c.Answering, !c.worked
 	}
-	_, err := pool.Do(ctx, s, func() error {
+	asked := time.Now()
+	waited, err := pool.Do(ctx, s, func() error {
 		c.worked = true
 		return f()
 	})
+	c.Record.noteStage(Stage{s.Kind, asked, time.Now(), waited})
 	var late *processors.LateError
 	switch {
 	case !errors.As(err, &late):
