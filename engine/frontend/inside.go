@@ -38,11 +38,11 @@ func (f *Frontend) Ask(ctx context.Context, owner apikey.Owner, path string, bod
 	return w.writtenAnswer(), nil
 }
 
-// Askable says whether requests to a path score, embed, complete or read pictures: what is asked of models and answered in JSON.
+// Askable says whether requests to a path score, embed, complete, read pictures or hear sound: what is asked of models and answered in JSON.
 func Askable(path string) bool { return askable[path] }
 
 var askable = func() map[string]bool {
-	paths := map[string]bool{"/v1/completions": true, "/v1/chat/completions": true, "/v1/decisions": true, "/v1/systemone": true, "/v1/ocr": true}
+	paths := map[string]bool{"/v1/completions": true, "/v1/chat/completions": true, "/v1/decisions": true, "/v1/systemone": true, "/v1/ocr": true, "/v1/audio/transcriptions": true}
 	for _, e := range pooling.Endpoints() {
 		paths[e.Path] = true
 	}

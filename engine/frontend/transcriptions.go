@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"cmp"
+	"mime"
 	"net/http"
 	"strconv"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 // transcriptionRoute is that of the text of sound.
 func (e *pipelineEndpoints) transcriptionRoute() route {
-	told := describeOperation("The text of a sound, in OpenAI's form", ofRuns, transcriptions.Answers())
+	told := describeOperation("The text of a sound, in OpenAI's form", ofRuns, transcriptions.Answers(), transcriptions.Body)
 	told.Form = transcriptions.FormBody
 	return postRoute("/v1/audio/transcriptions", e.answerSound, told)
 }
@@ -29,6 +30,13 @@ func (e *pipelineEndpoints) answerSound(x *exchange.Exchange, r *http.Request) {
 
 // hearSound answers itself unless it returns a refusal.
 func (e *pipelineEndpoints) hearSound(x *exchange.Exchange, r *http.Request) *exchange.Refusal {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
+		asked, refused := exchange.Prepare(x, r, transcriptions.DecodeBody, func(asked *transcriptions.Request) (*transcriptions.Request, *exchange.Refusal) { return asked, nil })
+		if refused != nil {
+			return refused
+		}
+		return e.writeHeard(x, r, asked, func() { asked.File = nil })
+	}
 	b, refused := x.ReadCoded(r)
 	if refused != nil {
 		return refused
@@ -39,10 +47,16 @@ func (e *pipelineEndpoints) hearSound(x *exchange.Exchange, r *http.Request) *ex
 	if wrong != nil {
 		return exchange.Invalid(wrong)
 	}
+	return e.writeHeard(x, r, asked, release)
+}
+
+// writeHeard answers with what is heard, unless it returns a refusal. It calls release when the file is not needed any more.
+func (e *pipelineEndpoints) writeHeard(x *exchange.Exchange, r *http.Request, asked *transcriptions.Request, release func()) *exchange.Refusal {
 	m, refused := e.models.Pipeline(x, "speech", asked.Model)
 	if refused != nil {
 		return refused
 	}
+	x.Rename(r, asked.RequestID)
 	from, refused := x.Ask(e.pool, r, m.Name, asked.Model, "")
 	if refused != nil {
 		return refused

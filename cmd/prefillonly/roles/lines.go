@@ -54,7 +54,7 @@ func ServeLines(cfg *config.Config, name string, log *zap.Logger, work func(cont
 		Name: name, MaxJobs: cfg.MaxOpenJobs, Heartbeat: heartbeat, Pulse: sayAlive, Lowest: true, Inputs: tensors, Outputs: tensors,
 	}, peer, log)
 	f, err := frontend.New(frontend.Config{
-		Name: name, Version: version.Release, MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg),
+		Name: name, Version: version.Release, MaxBody: int64(cfg.MaxBody), MaxLogprobs: cfg.MaxLogprobs, DefaultMaxTokens: cfg.DefaultMaxTokens, ToolParser: toolParser(cfg), OpenSound: OpenSound,
 	}, models, pool, log)
 	if err != nil {
 		return cli.Exit(cli.ExitConfig, err)

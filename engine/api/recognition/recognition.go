@@ -3,11 +3,9 @@
 package recognition
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"math"
 	"reflect"
-	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/fields"
@@ -76,7 +74,7 @@ func DecodePicture(body []byte) (*Picture, *api.Error) {
 		return nil, api.Invalid("image", "image is missing; give a picture as data:image/png;base64,...")
 	}
 	var err *api.Error
-	p.File, err = decodeFile(field, text)
+	p.File, err = api.DecodeFile(field, text, "picture", "data:image/png;base64,")
 	return p, err
 }
 
@@ -96,28 +94,6 @@ func (d *document) url() (string, *api.Error) {
 		return object.URL, nil
 	}
 	return "", api.Invalid("document.image_url", "document.image_url must be a text such as data:image/png;base64,..., or an object with it as url")
-}
-
-// decodeFile is the file that a field has as a data URL, or as the base64 of one.
-func decodeFile(field, text string) ([]byte, *api.Error) {
-	kind, data, isURL := strings.Cut(text, ",")
-	switch {
-	case isURL && strings.HasPrefix(kind, "data:"):
-		if !strings.HasSuffix(kind, ";base64") {
-			return nil, api.Invalid(field, "%s is a data URL that begins %.60q; want one of base64: data:image/png;base64,...", field, kind)
-		}
-		text = data
-	case strings.Contains(text[:min(len(text), 16)], ":"):
-		return nil, api.Invalid(field, "%s begins %.60q, and this server fetches nothing; send the picture itself, as data:image/png;base64,...", field, text)
-	}
-	file, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, api.Invalid(field, "%s of %d characters is not base64: %v", field, len(text), err)
-	}
-	if len(file) == 0 {
-		return nil, api.Invalid(field, "%s is empty; give a picture as data:image/png;base64,...", field)
-	}
-	return file, nil
 }
 
 // Line is a line of text in a picture.

@@ -40,6 +40,8 @@ type Request struct {
 	Format   string
 	Language string // as the client says; the network knows its own
 	Words    bool   // their times are wanted
+
+	RequestID string // of a body of JSON
 }
 
 // FormBody describes what DecodeForm takes.
@@ -69,7 +71,7 @@ func (r *Request) CheckFormat() error {
 func DecodeForm(contentType string, body []byte) (*Request, *api.Error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return nil, api.Invalid("file", "Content-Type is %.80q; send the sound as multipart/form-data with the fields file and model", contentType)
+		return nil, api.Invalid("file", "Content-Type is %.80q; send the sound as multipart/form-data with the fields file and model, or as JSON with the file in base64", contentType)
 	}
 	f := form{Request: Request{Format: formatJSON}, body: body}
 	for parts := multipart.NewReader(bytes.NewReader(body), params["boundary"]); ; {
@@ -87,10 +89,15 @@ func DecodeForm(contentType string, body []byte) (*Request, *api.Error) {
 	if f.File == nil {
 		return nil, api.Invalid("file", "missing field file: want a file of sound")
 	}
-	if f.Words && f.Format != formatVerbose {
-		return nil, api.Invalid("timestamp_granularities", "timestamp_granularities has word, which needs response_format verbose_json; got %s", f.Format)
+	return &f.Request, f.checkWords()
+}
+
+// checkWords refuses times of words in a format that has none.
+func (r *Request) checkWords() *api.Error {
+	if r.Words && r.Format != formatVerbose {
+		return api.Invalid("timestamp_granularities", "timestamp_granularities has word, which needs response_format verbose_json; got %s", r.Format)
 	}
-	return &f.Request, nil
+	return nil
 }
 
 func truncated(err error) *api.Error {
