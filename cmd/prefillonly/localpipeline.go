@@ -18,14 +18,22 @@ import (
 	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/processors"
+	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 )
 
-// pipelineOptions are the flags of commands that run a pipeline in this process.
+// pipelineOptions are the flags of commands that run a pipeline in this process, or have a server do so.
 type pipelineOptions struct {
 	model, alphabet string
 	threads         int
+	server, keyFile string
 }
+
+// A server's answer to a file.
+const (
+	fileTimeout = 30 * time.Minute
+	fileBytes   = 64 << 20
+)
 
 // addFlags declares the flags; the texts say of which networks and symbols.
 func (o *pipelineOptions) addFlags(command *cobra.Command, model, alphabet string) {
@@ -33,6 +41,22 @@ func (o *pipelineOptions) addFlags(command *cobra.Command, model, alphabet strin
 	flags.StringVar(&o.model, "model", "", model)
 	flags.StringVar(&o.alphabet, "alphabet", "", alphabet)
 	flags.IntVar(&o.threads, "threads", 0, "threads to compute with (default: all processors)")
+	flags.StringVar(&o.server, "server", "", "`URL` of a running server that does it; --model is then the name of one of its models, if it has several")
+	flags.StringVar(&o.keyFile, "api-key-file", "", "`FILE` whose first line is the server's API key (default: PREFILLONLY_API_KEY)")
+	usage.CompleteFlag(command, "server", cobra.NoFileCompletions)
+}
+
+// openServer is the server that is to do it; nil: this process does.
+func (o *pipelineOptions) openServer() (*remote, error) {
+	switch {
+	case o.server == "" && o.keyFile != "":
+		return nil, cli.UsageError("--api-key-file is a server's: say with --server where that is")
+	case o.server == "":
+		return nil, nil
+	case o.alphabet != "" || o.threads != 0:
+		return nil, cli.UsageError("--alphabet and --threads are of networks in this process: leave them out with --server")
+	}
+	return openRemote(o.server, o.keyFile, fileTimeout)
 }
 
 // localPipeline runs a pipeline's networks in this process. It implements pipeline.Host.
@@ -46,7 +70,7 @@ type localPipeline struct {
 // openPipeline opens a pipeline of a kind. The caller closes it.
 func (o *pipelineOptions) openPipeline(kind string) (*localPipeline, error) {
 	if o.model == "" {
-		return nil, cli.UsageError("say with --model where the networks are")
+		return nil, cli.UsageError("say with --model where the networks are, or with --server which server has them")
 	}
 	cfg := config.Default()
 	cfg.Models = []config.Model{{Path: o.model, Pipeline: kind, Alphabet: o.alphabet}}

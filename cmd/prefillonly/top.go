@@ -2,21 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/usage"
 )
@@ -66,28 +60,18 @@ terminal, it prints two seconds once.`,
 
 // watchServer shows the figures until a signal ends the program: it leaves no state on the terminal that would have to be put back.
 func (o *topOptions) watchServer(out io.Writer, address string) error {
-	at, err := url.Parse(address)
-	switch {
-	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https":
-		return cli.UsageError("invalid address %q of a server: want http://HOST:PORT", address)
-	case at.User != nil:
-		return cli.UsageError("a key in the address is seen by all users of this machine; give it by --api-key-file or PREFILLONLY_API_KEY")
-	case o.interval < 100*time.Millisecond || o.interval > time.Hour:
+	if o.interval < 100*time.Millisecond || o.interval > time.Hour {
 		return cli.UsageError("invalid --interval %v: want 100ms to 1h", o.interval)
 	}
-	key, err := apikey.Sent(o.keyFile, os.Getenv("PREFILLONLY_API_KEY"))
+	server, err := openRemote(address, o.keyFile, topTimeout)
 	if err != nil {
-		return cli.Exit(cli.ExitConfig, err)
+		return err
 	}
-	client := http.Client{Timeout: topTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // a key is for this server alone
-	}}
-	base := strings.TrimSuffix(address, "/")
-	text, err := readFigures(&client, base, key)
+	text, err := server.readFigures()
 	if o.once || out != os.Stdout || !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("TERM") == "dumb" {
 		if err == nil {
 			time.Sleep(o.interval) // rates are of the time between two readings
-			text, err = readFigures(&client, base, key)
+			text, err = server.readFigures()
 		}
 		if err == nil {
 			_, err = io.WriteString(out, text)
@@ -98,51 +82,18 @@ func (o *topOptions) watchServer(out io.Writer, address string) error {
 		if err != nil {
 			text = err.Error()
 		}
-		if _, err := io.WriteString(out, drawScreen(base+"\n"+text)); err != nil {
+		if _, err := io.WriteString(out, drawScreen(server.base+"\n"+text)); err != nil {
 			return err
 		}
 		time.Sleep(o.interval)
-		text, err = readFigures(&client, base, key)
+		text, err = server.readFigures()
 	}
 }
 
-// readFigures asks a server for the text of its figures. What it answers cannot steer a terminal.
-func readFigures(client *http.Client, base, key string) (string, error) {
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+"/ui/now.txt", nil)
-	if err != nil {
-		return "", err
-	}
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", explainSilence(base, err)
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return "", errors.New("the server asks for an API key: name a file with it by --api-key-file, or set PREFILLONLY_API_KEY")
-	default:
-		return "", fmt.Errorf("%s/ui/now.txt answers %d %s; is this a prefillonly server of this version?", base, response.StatusCode, http.StatusText(response.StatusCode))
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, topBytes))
-	if err != nil {
-		return "", explainSilence(base, err)
-	}
-	return cleanText(string(body)), nil
-}
-
-// explainSilence says what to do about a server that does not answer.
-func explainSilence(base string, err error) error {
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s: start a server with `prefillonly serve`, or give another address: prefillonly top http://HOST:PORT", base)
-	case os.IsTimeout(err):
-		return fmt.Errorf("%s has not answered for %v: see whether its host is overloaded, or the address another's", base, topTimeout)
-	}
-	return errors.New(cleanText(err.Error())) // it may have words of a stranger
+// readFigures is the text of a server's figures. What it answers cannot steer a terminal.
+func (r *remote) readFigures() (string, error) {
+	body, err := r.get(context.Background(), "/ui/now.txt", topBytes)
+	return cleanText(string(body)), err
 }
 
 // cleanText is a text of others without what would move a terminal's cursor or set its state.

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"mime/multipart"
 
 	"github.com/spf13/cobra"
 
@@ -28,14 +31,15 @@ type transcribeOptions struct {
 func newTranscribeCommand() *cobra.Command {
 	var o transcribeOptions
 	command := &cobra.Command{
-		Use:   "transcribe FILE... --model DIR|FILE",
+		Use:   "transcribe FILE... --model DIR|FILE|--server URL",
 		Short: "Write down what is said in files of sound",
 		Long: `Prints what a network hears in WAV, FLAC, MP3, Ogg, MP4 and WebM files, on this machine's processor and without a server. The network, an
 ONNX file or the only one of a folder, takes a waveform and says a symbol at each step (CTC); beside it lie its symbols (vocab.json or alphabet.txt) and, if it
 does not take 16,000 samples a second, preprocessor_config.json. A server does the same at /v1/audio/transcriptions, for a model with pipeline: speech in
-its configuration.`,
+its configuration; with --server one that runs is asked.`,
 		Example: `  prefillonly transcribe talk.flac --model ./wav2vec2
-  prefillonly transcribe *.wav --model ./wav2vec2 --format srt`,
+  prefillonly transcribe *.wav --model ./wav2vec2 --format srt
+  prefillonly transcribe talk.flac --server http://localhost:8000`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return o.transcribeFiles(command, args) },
 	}
@@ -49,35 +53,84 @@ func (o *transcribeOptions) transcribeFiles(command *cobra.Command, files []stri
 	if err := asked.CheckFormat(); err != nil {
 		return cli.UsageError("--format: %v", err)
 	}
+	hear, end, err := o.openHearer(&asked)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return forEachFile(files, func(file string) error { return o.transcribeFile(command, hear, file, len(files) > 1) })
+}
+
+// hearFile makes of a file of sound what is printed.
+type hearFile func(ctx context.Context, file []byte) ([]byte, error)
+
+// openHearer opens the network, or a server that has it. The caller calls end.
+func (o *transcribeOptions) openHearer(asked *transcriptions.Request) (hear hearFile, end func(), err error) {
+	server, err := o.openServer()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case server != nil:
+		return func(ctx context.Context, file []byte) ([]byte, error) {
+			return server.hear(ctx, o.model, o.format, file)
+		}, func() {}, nil
+	}
 	host, err := o.openPipeline(config.PipelineSpeech)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer host.Close()
 	settings, err := modellist.SoundSettings(&host.model)
 	if err != nil {
-		return err
+		host.Close()
+		return nil, nil, err
 	}
 	p := &speech.Pipeline{Settings: settings, Alphabet: speech.NewAlphabet(host.symbols), Decode: roles.OpenSound}
-	return forEachFile(files, func(file string) error { return o.transcribeFile(command, p, host, &asked, file, len(files) > 1) })
+	return func(ctx context.Context, file []byte) ([]byte, error) {
+		sound, err := p.Read(ctx, host, file)
+		if err != nil {
+			return nil, err
+		}
+		heard, err := p.Hear(ctx, host, sound)
+		if err != nil {
+			return nil, err
+		}
+		_, body := asked.Body(frontend.TranscriptOf(heard))
+		return body, nil
+	}, host.Close, nil
+}
+
+// hear has the server do so.
+func (r *remote) hear(ctx context.Context, model, format string, file []byte) ([]byte, error) {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	fields := map[string]string{"response_format": format}
+	if model != "" {
+		fields["model"] = model
+	}
+	for name, value := range fields {
+		_ = form.WriteField(name, value) // to memory
+	}
+	part, err := form.CreateFormFile("file", "sound")
+	if err != nil {
+		return nil, err
+	}
+	_, _ = part.Write(file)
+	_ = form.Close()
+	answer, err := r.post(ctx, "/v1/audio/transcriptions", form.FormDataContentType(), body.Bytes(), fileBytes)
+	return []byte(cleanText(string(answer))), err
 }
 
 // transcribeFile prints what is said in a file, of one among several behind its name.
-func (o *transcribeOptions) transcribeFile(command *cobra.Command, p *speech.Pipeline, host *localPipeline, asked *transcriptions.Request, file string, several bool) error {
+func (o *transcribeOptions) transcribeFile(command *cobra.Command, hear hearFile, file string, several bool) error {
 	data, err := regular.ReadFile(file, maxSound)
 	if err != nil {
 		return err
 	}
-	sound, err := p.Read(command.Context(), host, data)
+	body, err := hear(command.Context(), data)
 	if err != nil {
 		return err
 	}
-	heard, err := p.Hear(command.Context(), host, sound)
-	if err != nil {
-		return err
-	}
-	_, body := asked.Body(frontend.TranscriptOf(heard))
-	if n := len(body); body[n-1] != '\n' {
+	if n := len(body); n == 0 || body[n-1] != '\n' {
 		body = append(body, '\n')
 	}
 	if several && o.format == "text" {
