@@ -107,6 +107,9 @@ func (c *Call) PlanPass(network string, units float64) (takes time.Duration, err
 
 // RunPasses implements Host.
 func (c *Call) RunPasses(ctx context.Context, network string, outputs []string, inputs [][]Tensor, accept func(i int, outputs []Tensor) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // its client left during a stage: devices have nothing to do
+	}
 	first, model := c.Jobs(), c.networks[network]
 	err := c.AdmitTensors(ctx, model, func(limits *wire.TensorLimits) error {
 		for _, in := range inputs {
