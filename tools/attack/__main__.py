@@ -30,9 +30,10 @@ import pictures
 import quantized
 import requests
 import sources
+import stages
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits, clocks, neighbours) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits, clocks, neighbours, stages) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):
