@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/api"
 	"github.com/prefillonly/prefillonly/engine/api/transcriptions"
 	"github.com/prefillonly/prefillonly/engine/frontend/exchange"
 	"github.com/prefillonly/prefillonly/engine/speech"
+	"github.com/prefillonly/prefillonly/internal/processors"
 )
 
 // transcriptionRoute is that of the text of sound.
@@ -28,6 +30,9 @@ func (e *pipelineEndpoints) answerSound(x *exchange.Exchange, r *http.Request) {
 	}
 }
 
+// formPace is about what a byte of a form takes to be found to be of its file.
+const formPace = 2 * time.Nanosecond
+
 // hearSound answers itself unless it returns a refusal.
 func (e *pipelineEndpoints) hearSound(x *exchange.Exchange, r *http.Request) *exchange.Refusal {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
@@ -43,8 +48,17 @@ func (e *pipelineEndpoints) hearSound(x *exchange.Exchange, r *http.Request) *ex
 	}
 	release := sync.OnceFunc(b.Release)
 	defer release()
-	asked, wrong := transcriptions.DecodeForm(r.Header.Get("Content-Type"), b.Bytes)
-	if wrong != nil {
+	var asked *transcriptions.Request
+	var wrong *api.Error
+	stage := processors.Stage{Kind: "sound form", Takes: time.Duration(len(b.Bytes)) * formPace}
+	refused = x.RunStage(r.Context(), stage, func() error {
+		asked, wrong = transcriptions.DecodeForm(r.Header.Get("Content-Type"), b.Bytes)
+		return nil
+	})
+	switch {
+	case refused != nil:
+		return refused
+	case wrong != nil:
 		return exchange.Invalid(wrong)
 	}
 	return e.writeHeard(x, r, asked, release)

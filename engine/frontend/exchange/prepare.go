@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -28,9 +29,7 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	}
 	release := sync.OnceFunc(b.Release)
 	defer release()
-	stage := b.preparation()
-	stage.Tenant = x.Holder()
-	_, ended := x.shared.cfg.Processors.Do(r.Context(), stage, func() error {
+	ended := x.RunStage(r.Context(), b.preparation(), func() error {
 		request, err := decode(b.Bytes)
 		if err == nil {
 			x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
@@ -44,9 +43,18 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 		return nil
 	})
 	if ended != nil {
-		return nil, Ended(r.Context())
+		return nil, ended
 	}
 	return made, refused
+}
+
+// RunStage has a processor do f when its turn has come, on the key's share; f's own errors are of no account.
+func (x *Exchange) RunStage(ctx context.Context, s processors.Stage, f func() error) *Refusal {
+	s.Tenant = x.Holder()
+	if _, err := x.shared.cfg.Processors.Do(ctx, s, f); err != nil {
+		return Ended(ctx)
+	}
+	return nil
 }
 
 // preparation is the stage from the decoding of b to its tokens.
