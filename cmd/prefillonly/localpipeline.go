@@ -27,6 +27,7 @@ type pipelineOptions struct {
 	model, alphabet string
 	threads         int
 	server, keyFile string
+	networks        config.Networks // files that the model's folder does not tell
 }
 
 // A server's answer to a file.
@@ -73,7 +74,7 @@ func (o *pipelineOptions) openPipeline(kind string) (*localPipeline, error) {
 		return nil, cli.UsageError("say with --model where the networks are, or with --server which server has them")
 	}
 	cfg := config.Default()
-	cfg.Models = []config.Model{{Path: o.model, Pipeline: kind, Alphabet: o.alphabet}}
+	cfg.Models = []config.Model{{Path: o.model, Pipeline: kind, Alphabet: o.alphabet, Networks: o.networks}}
 	failed, err := modellist.Resolve(&cfg, modeldir.Cached)
 	if err = errors.Join(append(failed, err)...); err != nil {
 		return nil, cli.ConfigError(err)

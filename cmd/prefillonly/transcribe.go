@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"mime/multipart"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ const maxSound = 1 << 30
 // transcribeOptions are the flags of `prefillonly transcribe`.
 type transcribeOptions struct {
 	pipelineOptions
-	format string
+	format, silence string
 }
 
 // newTranscribeCommand makes `prefillonly transcribe`.
@@ -45,6 +46,7 @@ its configuration; with --server one that runs is asked.`,
 	}
 	o.addFlags(command, "`DIR|FILE` of the network", "`FILE` of the symbols that are heard, one a line, or of JSON (default: that beside the network)")
 	command.Flags().StringVar(&o.format, "format", "text", "what is printed: text, json, verbose_json, srt or vtt")
+	command.Flags().StringVar(&o.silence, "silence", "", "`FILE` of a network such as silero-VAD's, which finds where nobody speaks: that is not heard")
 	return command
 }
 
@@ -70,10 +72,17 @@ func (o *transcribeOptions) openHearer(asked *transcriptions.Request) (hear hear
 	switch {
 	case err != nil:
 		return nil, nil, err
+	case server != nil && o.silence != "":
+		return nil, nil, cli.UsageError("--silence is a network of this process: leave it out with --server, whose configuration has its own")
 	case server != nil:
 		return func(ctx context.Context, file []byte) ([]byte, error) {
 			return server.hear(ctx, o.model, o.format, file)
 		}, func() {}, nil
+	}
+	if o.silence != "" {
+		if o.networks.Silence, err = filepath.Abs(o.silence); err != nil {
+			return nil, nil, err
+		}
 	}
 	host, err := o.openPipeline(config.PipelineSpeech)
 	if err != nil {
@@ -84,7 +93,7 @@ func (o *transcribeOptions) openHearer(asked *transcriptions.Request) (hear hear
 		host.Close()
 		return nil, nil, err
 	}
-	p := &speech.Pipeline{Settings: settings, Alphabet: speech.NewAlphabet(host.symbols), Decode: roles.OpenSound}
+	p := &speech.Pipeline{Settings: settings, Alphabet: speech.NewAlphabet(host.symbols), Decode: roles.OpenSound, CutsSilence: host.networks[speech.Silence] != nil}
 	return func(ctx context.Context, file []byte) ([]byte, error) {
 		sound, err := p.Read(ctx, host, file)
 		if err != nil {

@@ -221,3 +221,36 @@ func TestSpeechInFLAC(t *testing.T) {
 		t.Errorf("%d %s", status, answer)
 	}
 }
+
+// TestSilenceIsCutBySilero: held-out digits with seconds of silence between them are heard as without the network that finds it, by times of the whole sound.
+func TestSilenceIsCutBySilero(t *testing.T) {
+	files := held(t)
+	silero := filepath.Join(os.Getenv("PREFILLONLY_DATA"), "models", "silero_vad_16k_op15.onnx")
+	if _, err := os.Stat(silero); err != nil {
+		t.Skip("PREFILLONLY_DATA has no models/silero_vad_16k_op15.onnx")
+	}
+	var data []byte
+	want := ""
+	for i := range 20 {
+		file := files[i*7%len(files)]
+		digit, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(append(data, digit[44:]...), make([]byte, 2*8000*6)...)
+		want += filepath.Base(file)[:1]
+	}
+	head := []byte("RIFF....WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data")
+	sound := filepath.Join(t.TempDir(), "digits.wav")
+	if err := os.WriteFile(sound, append(append(head, byte(len(data)), byte(len(data)>>8), byte(len(data)>>16), 0), data...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := run("transcribe", sound, "--model", digitsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, err := run("transcribe", sound, "--model", digitsDir, "--silence", silero)
+	if err != nil || changes([]rune(strings.TrimSpace(whole)), []rune(want)) > 1 || cut != whole {
+		t.Errorf("%v; cut %q, whole %q, spoken %s", err, cut, whole, want)
+	}
+}

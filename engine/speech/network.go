@@ -59,7 +59,8 @@ func newNetwork(s Settings, limits *wire.TensorLimits) (*network, error) {
 type window struct {
 	from, to int // samples
 	keep     [2]int
-	size     int // samples with silence behind
+	size     int  // samples with silence behind
+	begins   bool // what is before it was cut out
 }
 
 // windows are those of a sound. Where two overlap each keeps what is nearer to its middle.
@@ -80,6 +81,17 @@ func (n *network) windows(length int) (all []window) {
 		}
 		all = append(all, w)
 	}
+}
+
+// windowsOf are those of a part of a sound.
+func (n *network) windowsOf(s span) []window {
+	all := n.windows(s.to - s.from)
+	for i := range all {
+		w := &all[i]
+		w.from, w.to, w.keep = w.from+s.from, w.to+s.from, [2]int{w.keep[0] + s.from, w.keep[1] + s.from}
+	}
+	all[0].begins = true
+	return all
 }
 
 // longest is how many samples a window has at most.
@@ -131,7 +143,8 @@ func moments(sound []float32) (mean, scale float64) {
 
 // hearing is what a network has said of the windows of a sound.
 type hearing struct {
-	rate, length int // of the sound
+	rate, length int   // of the sound
+	blank        int64 // is between parts of it
 	best         []int64
 	values       []float32
 	at           []float64 // seconds at which a step begins
@@ -142,6 +155,9 @@ type hearing struct {
 func (h *hearing) add(w window, said []pipeline.Tensor) error {
 	if len(said) != 2 || said[0].Type != engine.Int64 || said[1].Type != engine.FP32 || len(said[0].Data) != 2*len(said[1].Data) || len(said[1].Data)%4 != 0 {
 		return fmt.Errorf("the network answers %d outputs, want symbols of INT64 and as many values of FP32", len(said))
+	}
+	if w.begins && len(h.best) > 0 {
+		h.best, h.values, h.at = append(h.best, h.blank), append(h.values, 1), append(h.at, float64(w.from)/float64(h.rate))
 	}
 	steps := len(said[1].Data) / 4
 	for i := range steps {

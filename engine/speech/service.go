@@ -38,8 +38,9 @@ type Call struct {
 	heard    *Transcript
 }
 
-// Call makes a Call for the text of sound by a pipeline, whose network has this name in the pool.
+// Call makes a Call for the text of sound by a pipeline, whose networks have these names in the pool.
 func (s *Service) Call(from *request.Call, p *Pipeline, networks map[string]string) *Call {
+	_, p.CutsSilence = networks[Silence]
 	return &Call{Call: s.shared.Call(from, networks), pipeline: p}
 }
 

@@ -36,6 +36,8 @@ type Pipeline struct {
 	Alphabet *Alphabet
 	// Decode opens a file that is no WAV of plain samples; nil: none is opened.
 	Decode func(ctx context.Context, file []byte) (Sound, error)
+	// CutsSilence has a network find silence, which the other one does not hear.
+	CutsSilence bool
 }
 
 // Recognize is what the network of a pipeline is for.
@@ -72,8 +74,17 @@ func (p *Pipeline) Hear(ctx context.Context, host pipeline.Host, sound []float32
 	if err != nil {
 		return nil, err
 	}
-	heard := &hearing{rate: p.Settings.Rate, length: len(sound)}
-	windows := n.windows(len(sound))
+	heard := &hearing{rate: p.Settings.Rate, length: len(sound), blank: int64(p.Alphabet.ctc.Blank)}
+	spoken := []span{{0, len(sound)}}
+	if p.CutsSilence {
+		if spoken, err = p.findSpeech(ctx, host, sound); err != nil {
+			return nil, err
+		}
+	}
+	var windows []window
+	for _, s := range spoken {
+		windows = append(windows, n.windowsOf(s)...)
+	}
 	for len(windows) > 0 {
 		next := windows[:min(group, len(windows))]
 		windows = windows[len(next):]

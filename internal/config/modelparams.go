@@ -74,7 +74,7 @@ var ModelParams = []ModelParam{
 		field: func(m *Model) any { return &m.Pipeline },
 	}, {
 		Name: "networks", Value: "MAP",
-		Help:  "files of a pipeline's networks, below its path: detect, direct (whether lines are upside down) and recognize; default: by det, cls and rec in their names, or the only one",
+		Help:  "files of a pipeline's networks, below its path: detect, direct (whether lines are upside down) and recognize, or recognize and silence (where nobody speaks); default: by det, cls and rec in their names, or the only one, and no silence",
 		field: func(m *Model) any { return &m.Networks },
 	}, {
 		Name: "alphabet", Value: "FILE",

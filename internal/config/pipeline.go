@@ -21,6 +21,7 @@ type Networks struct {
 	Detect    string // where lines of text are
 	Direct    string // whether a line is upside down
 	Recognize string // symbols, step by step
+	Silence   string // where nobody speaks
 }
 
 // networkKeys are the keys of networks, with the pointer to set.
@@ -28,6 +29,7 @@ var networkKeys = []mapKey[Networks]{
 	{"detect", func(n *Networks) any { return &n.Detect }},
 	{"direct", func(n *Networks) any { return &n.Direct }},
 	{"recognize", func(n *Networks) any { return &n.Recognize }},
+	{"silence", func(n *Networks) any { return &n.Silence }},
 }
 
 // Part is what a network of a pipeline is for.
@@ -35,6 +37,7 @@ type Part struct {
 	Key      string // of Networks
 	Word     string // in the name of its file; empty: any
 	Optional bool
+	Named    bool   // it is there if the configuration names its file
 	Decoder  string // of the network's outputs
 	Memory   Bytes  // for its passes, unless the pipeline says; 0: as other networks
 
@@ -48,7 +51,10 @@ var Pipelines = map[string][]Part{
 		{Key: "direct", Word: "cls", Optional: true, File: func(n *Networks) *string { return &n.Direct }},
 		{Key: "recognize", Word: "rec", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }},
 	},
-	PipelineSpeech: {{Key: "recognize", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }}},
+	PipelineSpeech: {
+		{Key: "recognize", Decoder: DecoderCTC, Memory: 512 << 20, File: func(n *Networks) *string { return &n.Recognize }},
+		{Key: "silence", Optional: true, Named: true, File: func(n *Networks) *string { return &n.Silence }},
+	},
 }
 
 // Has says whether a file's name has the word of the part, between other characters than letters.

@@ -27,7 +27,7 @@ func TestWhatFitsNoPipelineIsRefused(t *testing.T) {
 		`{pipeline: video}`:                         `invalid pipeline "video": want ocr or speech`,
 		`{networks: {detect: a}}`:                   "networks are for a pipeline",
 		`{alphabet: a}`:                             "alphabet is for a pipeline",
-		`{pipeline: speech, networks: {detect: a}}`: `invalid networks {detect: "a"}: pipeline speech has recognize`,
+		`{pipeline: speech, networks: {detect: a}}`: `invalid networks {detect: "a"}: pipeline speech has recognize, silence`,
 		`{pipeline: ocr, networks: {detected: a}}`:  `unknown key "detected"; the nearest is "detect"`,
 		`{pipeline: ocr, networks: a.onnx}`:         "want a map such as {detect: det.onnx, recognize: rec.onnx}",
 		`{pipeline: ocr, task: generate}`:           "invalid task generate: pipeline ocr is of networks",

@@ -61,7 +61,7 @@ func partsOf(m *config.Model) (parts []config.Model, err error) {
 		if *file == "" && i == 0 {
 			*file = only
 		}
-		if *file == "" {
+		if *file == "" && !part.Named {
 			if *file, err = findNetwork(dir, &part); err != nil {
 				return nil, fmt.Errorf("model %s: pipeline %s: %w", m.Names[0], m.Pipeline, err)
 			}
