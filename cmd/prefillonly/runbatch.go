@@ -44,7 +44,7 @@ func newRunBatchCommand() *cobra.Command {
 		Use:   "run-batch -i FILE -o FILE [MODEL...]",
 		Short: "Answer the requests of a file",
 		Long: `Answers the requests of a file in OpenAI's batch format: a JSON object a line, with custom_id, method, url and body. Url is any
-POST path that scores, embeds, completes or reads pictures. Answers come in the order in which they are found, each with its custom_id.
+POST path that scores, embeds, completes, reads pictures or hears sound. Answers come in the order in which they are found, each with its custom_id.
 They are in FILE.partial until all are there. When the run was stopped or killed, the same command goes on with
 it: no line is answered twice. Scheduler and executors run as child processes; with --scheduler-endpoint those of a
 running server answer; the lines have the lowest priority there.`,
