@@ -85,6 +85,17 @@ func New(g *graph.Graph, print string, o Options) (*Network, error) {
 	return n, nil
 }
 
+// ForGradients has models of the network measured by these gradients, and given memory for them. It is called before Plan and Open.
+func (n *Network) ForGradients(request gradient.Request) error {
+	special, err := specialiseGraph(n.graph, n.inputShapes(1))
+	if err != nil {
+		return err
+	}
+	n.whole, n.limits.Backward = gradientOf{request}, 1
+	_, err = n.whole.buildGradient(special)
+	return err
+}
+
 // Plan makes the plans that Open needs, of which the next one takes them; that is for the same backend. It may be called by
 // any goroutine, before it. What cannot be planned is for Open to refuse.
 func (n *Network) Plan(b kernels.Backend) {

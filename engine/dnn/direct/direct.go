@@ -114,33 +114,42 @@ var floats = map[engine.DType]kernels.DType{engine.FP32: kernels.F32, engine.FP1
 
 // Run computes all outputs of floating-point numbers for an input of a shape, whose elements are little-endian. An error of
 // engine.CodeTooLong says that they take too much memory.
-func (n *Network) Run(shape []int, data []byte) ([]Output, error) { return n.run(shape, data, nil) }
+func (n *Network) Run(shape []int, data []byte) ([]Output, error) {
+	defer clear(n.blobs)
+	if len(n.limits.Inputs) != 1 {
+		return nil, fmt.Errorf("the network has %d inputs, want one", len(n.limits.Inputs))
+	}
+	in := engine.Ref{Name: n.Input().Name, Type: n.Input().Type, Shape: shape}
+	refs, err := n.compute(engine.Tensors{Inputs: n.putInputs([]engine.Ref{in}, [][]byte{data}), Frames: 1})
+	if err != nil {
+		return nil, err
+	}
+	return n.floatOutputs(refs), nil
+}
 
 // Gradient computes how the sum over seeds of seed x output, each named after an output and of its shape, changes with the input.
 func (n *Network) Gradient(shape []int, data []byte, seeds []Output) ([]float32, error) {
-	defer clear(n.blobs)
-	grad := &engine.Grad{Inputs: []string{n.Input().Name}}
-	for _, s := range seeds {
-		data := make([]byte, 4*len(s.Data))
-		for i, v := range s.Data {
-			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
-		}
-		grad.Seeds = append(grad.Seeds, engine.Ref{Name: s.Name, Type: engine.FP32, Shape: s.Shape, Blob: n.blobs.putTensor(data)})
-	}
-	outputs, err := n.run(shape, data, grad)
+	in := n.Input()
+	outputs, err := n.Backward(nil, []engine.Ref{{Name: in.Name, Type: in.Type, Shape: shape}}, [][]byte{data}, seeds, []string{in.Name})
 	if err != nil {
 		return nil, err
 	}
 	return outputs[0].Data, nil
 }
 
-func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, error) {
+// Backward computes some outputs of inputs, whose data is little-endian, and behind them how the sum over seeds of seed x output changes with the
+// inputs that are wanted.
+func (n *Network) Backward(outputs []string, inputs []engine.Ref, data [][]byte, seeds []Output, wanted []string) ([]Output, error) {
 	defer clear(n.blobs)
-	if len(n.limits.Inputs) != 1 {
-		return nil, fmt.Errorf("the network has %d inputs, want one", len(n.limits.Inputs))
+	work := engine.Tensors{Inputs: n.putInputs(inputs, data), Outputs: outputs, Frames: 1, Grad: &engine.Grad{Inputs: wanted}}
+	for _, s := range seeds {
+		data := make([]byte, 4*len(s.Data))
+		for i, v := range s.Data {
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+		}
+		work.Grad.Seeds = append(work.Grad.Seeds, engine.Ref{Name: s.Name, Type: engine.FP32, Shape: s.Shape, Blob: n.blobs.putTensor(data)})
 	}
-	in := engine.Ref{Name: n.Input().Name, Type: n.Input().Type, Shape: shape, Blob: n.blobs.putTensor(data)}
-	refs, err := n.compute(engine.Tensors{Inputs: []engine.Ref{in}, Grad: grad, Frames: 1})
+	refs, err := n.compute(work)
 	if err != nil {
 		return nil, err
 	}
@@ -150,17 +159,22 @@ func (n *Network) run(shape []int, data []byte, grad *engine.Grad) ([]Output, er
 // Infer computes some outputs of inputs, whose data is little-endian.
 func (n *Network) Infer(outputs []string, inputs []engine.Ref, data [][]byte) (found []engine.Ref, values [][]byte, err error) {
 	defer clear(n.blobs)
-	work := engine.Tensors{Inputs: slices.Clone(inputs), Outputs: outputs, Frames: 1}
-	for i := range work.Inputs {
-		work.Inputs[i].Blob = n.blobs.putTensor(data[i])
-	}
-	if found, err = n.compute(work); err != nil {
+	if found, err = n.compute(engine.Tensors{Inputs: n.putInputs(inputs, data), Outputs: outputs, Frames: 1}); err != nil {
 		return nil, nil, err
 	}
 	for _, ref := range found {
 		values = append(values, n.blobs[ref.Blob])
 	}
 	return found, values, nil
+}
+
+// putInputs makes blobs of inputs.
+func (n *Network) putInputs(inputs []engine.Ref, data [][]byte) []engine.Ref {
+	inputs = slices.Clone(inputs)
+	for i := range inputs {
+		inputs[i].Blob = n.blobs.putTensor(data[i])
+	}
+	return inputs
 }
 
 func (n *Network) compute(work engine.Tensors) ([]engine.Ref, error) {
