@@ -20,32 +20,46 @@ func OpenLayers(path string) (merging.Model, error) {
 	}
 	defer m.Close()
 	model := merging.Model{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-	addLayers(&model, m.Graph, map[*graph.Value]bool{})
+	for _, l := range Layers(m.Graph) {
+		model.Layers = append(model.Layers, l.Layer)
+	}
 	if len(model.Layers) == 0 {
 		return model, fmt.Errorf("%s has no layer whose weights are constants of the file: want a convolution or a product", path)
 	}
 	return model, nil
 }
 
+// Layer is one of a graph, with its constants.
+type Layer struct {
+	merging.Layer
+	Node    *graph.Node
+	Weights *graph.Value
+	Bias    *graph.Value // nil: none, or another layer's
+}
+
+// Layers are those of a graph whose weights others may have, with the names that merging knows them by; those of subgraphs are where their node is.
+func Layers(g *graph.Graph) []Layer { return addLayers(nil, g, map[*graph.Value]bool{}) }
+
 // weightInputs are the places of weights among the inputs of an operation; a bias comes after.
 var weightInputs = map[string][]int{"Conv": {1}, "ConvTranspose": {1}, "Gemm": {1}, "MatMul": {1, 0}}
 
-// addLayers adds the layers of a graph, those of subgraphs where their node is.
-func addLayers(model *merging.Model, g *graph.Graph, seen map[*graph.Value]bool) {
+func addLayers(list []Layer, g *graph.Graph, seen map[*graph.Value]bool) []Layer {
 	for _, n := range g.Nodes {
 		if weights := weightsOf(n); weights != nil && !seen[weights] {
 			seen[weights] = true
-			l := merging.Layer{Name: nodeName(n), Signature: signature(n, weights), Bytes: int64(len(weights.Const.Data))}
+			l := Layer{Node: n, Weights: weights}
+			l.Name, l.Signature, l.Bytes = nodeName(n), signature(n, weights), int64(len(weights.Const.Data))
 			if bias := n.Input(2); bias != nil && bias.Const != nil && !seen[bias] {
 				seen[bias] = true
-				l.Own = int64(len(bias.Const.Data))
+				l.Bias, l.Own = bias, int64(len(bias.Const.Data))
 			}
-			model.Layers = append(model.Layers, l)
+			list = append(list, l)
 		}
 		for _, sub := range n.Subgraphs() {
-			addLayers(model, sub, seen)
+			list = addLayers(list, sub, seen)
 		}
 	}
+	return list
 }
 
 // weightsOf are a layer's weights, nil of what is no layer or computes them.
