@@ -96,7 +96,7 @@ func sources(t *testing.T) []*source {
 }
 
 func TestImportLaw(t *testing.T) {
-	own := regexp.MustCompile(`^(bench|cmd|engine|internal|kernels|kvcache|scheduler|test|videoext)(/|$)`)
+	own := regexp.MustCompile(`^(bench|cmd|engine|internal|kernels|kvcache|merging|scheduler|test|videoext)(/|$)`)
 	for _, s := range sources(t) {
 		if s.isTest() || slices.Contains(roots, s.pkg) {
 			continue

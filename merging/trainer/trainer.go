@@ -33,10 +33,14 @@ const NoDonor = -1
 // Split says which frames of a model's feed.
 type Split int
 
-// The frames of a feed: those trained on come before those judged on.
+// The frames of a feed: those trained on come before those held out, by which a model is judged. Altered ones are held to what the file's own network
+// finds in them, altered as they are.
 const (
 	Training Split = iota
 	HeldOut
+	HeldOutDark     // half as bright
+	HeldOutMirrored // left is right
+	HeldOutNoisy    // with noise, of a standard deviation of 20 of 255
 )
 
 // Score is how well a model finds what its own file's network finds, which is the truth: 1 is all of it and nothing else.
@@ -49,8 +53,9 @@ type Score struct {
 
 // Session trains models together. One goroutine uses it at a time.
 type Session interface {
-	// Tie makes layers share weights from now on. Before the first call none does. A layer of no tie goes back to its own file's weights, and so
-	// does all that was trained beside: biases, and layers of no tie. A model that is a donor and adopts nothing is not trained at all.
+	// Tie makes layers share weights from now on. Before the first call none does. What was trained before and goes on being trained has the values that
+	// it had; all else is its own file's. A model trains if it adopts a layer or is in a tie without a donor, alone even: such a copy, and all that is
+	// its own beside, biases and layers of no tie. A model that is a donor and adopts nothing is not trained at all.
 	Tie(ties []Tie) error
 	// Train takes the next part of an epoch of each trained model's frames, 1 the whole, by steps of a rate, and gives each model's mean loss.
 	Train(ctx context.Context, epochs, rate float64) (losses []float64, err error)

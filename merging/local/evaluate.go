@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/prefillonly/prefillonly/engine/dnn"
+	"github.com/prefillonly/prefillonly/engine/dnn/direct"
+	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/videoext"
+)
+
+// fewestObjects are those by which a model can be judged.
+const fewestObjects = 100
+
+// Evaluate implements trainer.Session.
+func (s *session) Evaluate(ctx context.Context, at int, split trainer.Split) (trainer.Score, error) {
+	m := s.models[at]
+	if err := m.load(ctx, s.o.FrameBytes); err != nil {
+		return trainer.Score{}, err
+	}
+	frames := s.frames(at, split)
+	if m.truth[split] == nil {
+		var originals []*direct.Network
+		for _, w := range s.workers {
+			originals = append(originals, w.originals[at])
+		}
+		found, err := s.look(ctx, m, originals, frames)
+		if err != nil {
+			return trainer.Score{}, err
+		}
+		m.truth[split] = found
+	}
+	found, err := s.findMerged(ctx, m, frames, m.truth[split])
+	if err != nil {
+		return trainer.Score{}, err
+	}
+	score := scoreFindings(m.truth[split], found, s.seed)
+	if score.Objects < fewestObjects && split != trainer.Training {
+		return score, fmt.Errorf("%s: model %s cannot be judged: %d objects in the %d frames held out, want %d", m.Clip, m.Name, score.Objects, score.Frames, fewestObjects)
+	}
+	return score, nil
+}
+
+// frames are those of a split, as it has them.
+func (s *session) frames(at int, split trainer.Split) []picture {
+	frames := s.models[at].feed.part(split)
+	if split == trainer.Training || split == trainer.HeldOut {
+		return frames
+	}
+	views, random := make([]picture, len(frames)), rand.New(rand.NewPCG(s.seed, uint64(split)))
+	for i, p := range frames {
+		views[i] = view(p, split, random)
+	}
+	return views
+}
+
+// findMerged is what a model finds with the weights that it has now, as those who serve its file with them find it.
+func (s *session) findMerged(ctx context.Context, m *model, frames []picture, truth []videoext.Findings) ([]videoext.Findings, error) {
+	constants := m.constants()
+	if len(constants) == 0 {
+		return truth, nil
+	}
+	network, err := dnn.New(m.graph(constants), "", dnn.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.File, err)
+	}
+	networks := make([]*direct.Network, len(s.workers))
+	for i, w := range s.workers {
+		if networks[i], err = direct.New(network, w.backend); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.File, err)
+		}
+		defer networks[i].Close()
+	}
+	return s.look(ctx, m, networks, frames)
+}
+
+// look is what networks of a model, one of each worker, find in frames.
+func (s *session) look(ctx context.Context, m *model, networks []*direct.Network, frames []picture) ([]videoext.Findings, error) {
+	found := make([]videoext.Findings, len(frames))
+	return found, s.split(ctx, len(frames), func(worker, i int) error {
+		outputs, err := networks[worker].Run(m.shape, frames[i].write(m.input))
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.File, err)
+		}
+		found[i], err = m.find(outputs, frames[i])
+		return err
+	})
+}

@@ -1,0 +1,98 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/images"
+	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
+)
+
+// feed is a clip's frames, each step-th of them: those trained on come first.
+type feed struct {
+	frames []picture
+	step   int
+}
+
+// trainingShare is how much of a feed is trained on; the rest, which is later, is held out.
+const trainingShare = 0.7
+
+// readFeed reads a clip's frames, in the size that they have in a network's input. Where all of them take more than most bytes, it keeps every
+// second, fourth and so on.
+func readFeed(ctx context.Context, clip string, to *images.Target, most int) (*feed, error) {
+	c, err := ffmpeg.Open(ctx, clip, ffmpeg.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	f := &feed{step: 1}
+	for i := 0; ; i++ {
+		frame, err := c.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return f, f.check(clip)
+		case err != nil:
+			return nil, err
+		case i%f.step > 0:
+			continue
+		}
+		f.frames = append(f.frames, scale(images.FromImage(frame.RGBA()), to))
+		if len(f.frames)*len(f.frames[0].rgb) > most {
+			f.thin()
+		}
+	}
+}
+
+// thin leaves out every second frame.
+func (f *feed) thin() {
+	kept := 0
+	for i := 0; i < len(f.frames); i += 2 {
+		f.frames[kept] = f.frames[i]
+		kept++
+	}
+	clear(f.frames[kept:])
+	f.frames = f.frames[:kept]
+	f.step *= 2
+}
+
+// fewestFrames are those of a feed that can be parted.
+const fewestFrames = 10
+
+func (f *feed) check(clip string) error {
+	if len(f.frames) < fewestFrames {
+		return fmt.Errorf("%s: got %d frames, want %d or more to train on and to judge by", clip, len(f.frames), fewestFrames)
+	}
+	return nil
+}
+
+// part is the frames of a split.
+func (f *feed) part(split trainer.Split) []picture {
+	at := int(trainingShare * float64(len(f.frames)))
+	if split == trainer.Training {
+		return f.frames[:at]
+	}
+	return f.frames[at:]
+}
+
+// scale makes of a picture the part of a network's input that it fills.
+func scale(p *images.Picture, to *images.Target) picture {
+	height, width := to.Inner(to.Height, to.Width, p.Height, p.Width)
+	target, err := images.NewTarget(engine.Uint8, []int{1, height, width, 3}, images.Options{Layout: "NHWC"})
+	if err != nil {
+		panic(err) // an input of bytes takes any picture
+	}
+	out := picture{height, width, make([]byte, 3*height*width)}
+	target.Write(out.rgb, p)
+	return out
+}
+
+// write makes an input of a picture.
+func (p picture) write(to *images.Target) []byte {
+	data := make([]byte, to.Bytes(p.height, p.width))
+	to.Write(data, images.FromRGB(p.rgb, p.height, p.width))
+	return data
+}

@@ -1,0 +1,111 @@
+package local
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/engine/dnn/graph"
+	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+)
+
+// part is some of an output's values at each place.
+type part struct{ output, axis, from, to int }
+
+// rest is the end of a part that has all values.
+const rest = math.MaxInt32
+
+// meaning is what outputs say at each place.
+type meaning struct {
+	weight  part  // its sum, by the original, is how much there is a thing
+	always  part  // probabilities that matter at all places
+	classes *part // those that matter where there is a thing; nil: none
+	boxes   part
+	unit    float64 // a large error of boxes
+}
+
+// meaningOf is what outputs of these names say to a decoder.
+func meaningOf(decoder string, outputs []string) (*meaning, error) {
+	switch decoder {
+	case "yolox":
+		return &meaning{part{0, 2, 4, 5}, part{0, 2, 4, 5}, &part{0, 2, 5, rest}, part{0, 2, 0, 4}, 1}, nil
+	case "fastestdet":
+		return &meaning{part{0, 1, 0, 1}, part{0, 1, 0, 1}, &part{0, 1, 5, rest}, part{0, 1, 1, 5}, 1}, nil
+	case "ssd":
+		boxes := 1
+		if strings.Contains(outputs[0], "box") {
+			boxes = 0
+		}
+		return &meaning{part{1 - boxes, 2, 1, rest}, part{1 - boxes, 2, 0, rest}, nil, part{boxes, 2, 0, 4}, 0.05}, nil
+	}
+	return nil, fmt.Errorf("decoder %s has no loss to train by; yolox, fastestdet and ssd have", decoder)
+}
+
+// lossWriter adds the nodes of a loss.
+type lossWriter struct{ *graph.Builder }
+
+func newLossWriter(g *graph.Graph) lossWriter {
+	return lossWriter{graph.NewBuilder(g, func(n *graph.Node) error {
+		op, ok := ops.Lookup(n.Op)
+		if !ok {
+			return fmt.Errorf("%v: there is no such operation", n)
+		}
+		return op.Infer(n)
+	})}
+}
+
+// loss is how far outputs are from the original's answers, 0 where they are equal: the divergence of probabilities and, where the original sees a
+// thing, of classes, and smooth distances of boxes (Girshick, "Fast R-CNN", 2015).
+func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Value {
+	both := func(p part) (answer, output *graph.Value) {
+		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
+	}
+	weight := w.reduce(w.slice(answers[m.weight.output], m.weight), int64(m.weight.axis))
+	total := w.reduce(w.divergence(both(m.always)))
+	if m.classes != nil {
+		total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, w.divergence(both(*m.classes)))))
+	}
+	answer, output := both(m.boxes)
+	boxes := w.distance(w.Op("Mul", nil, answer, w.number(1/m.unit)), w.Op("Mul", nil, output, w.number(1/m.unit)))
+	total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, boxes)))
+	return w.Op("Reshape", nil, total, w.Const("shape", graph.Vector(1)))
+}
+
+// divergence is that of Bernoulli variables (Kullback and Leibler), element by element.
+func (w lossWriter) divergence(answer, output *graph.Value) *graph.Value {
+	log := func(p *graph.Value) *graph.Value {
+		return w.Op("Log", nil, w.Op("Add", nil, p, w.number(leastProbability)))
+	}
+	not := func(p *graph.Value) *graph.Value { return w.Op("Sub", nil, w.number(1), p) }
+	yes := w.Op("Mul", nil, answer, w.Op("Sub", nil, log(answer), log(output)))
+	no := w.Op("Mul", nil, not(answer), w.Op("Sub", nil, log(not(answer)), log(not(output))))
+	return w.Op("Add", nil, yes, no)
+}
+
+// leastProbability keeps logarithms finite.
+const leastProbability = 1e-6
+
+// distance is half the square of a difference up to 1, and beyond it grows as the difference does.
+func (w lossWriter) distance(answer, output *graph.Value) *graph.Value {
+	d := w.Op("Abs", nil, w.Op("Sub", nil, output, answer))
+	near := w.Op("Min", nil, d, w.number(1))
+	return w.Op("Mul", nil, near, w.Op("Sub", nil, d, w.Op("Mul", nil, near, w.number(0.5))))
+}
+
+func (w lossWriter) number(x float64) *graph.Value {
+	return w.Const("number", graph.Scalar(engine.FP32, x))
+}
+
+func (w lossWriter) slice(v *graph.Value, p part) *graph.Value {
+	at := func(i int) *graph.Value { return w.Const("at", graph.Vector(int64(i))) }
+	return w.Op("Slice", nil, v, at(p.from), at(p.to), at(p.axis))
+}
+
+// reduce sums along axes, which stay; all if none is given, and none of them stays.
+func (w lossWriter) reduce(v *graph.Value, axes ...int64) *graph.Value {
+	if len(axes) == 0 {
+		return w.Op("ReduceSum", graph.Attrs{"keepdims": int64(0)}, v)
+	}
+	return w.Op("ReduceSum", graph.Attrs{"keepdims": int64(1)}, v, w.Const("axes", graph.Vector(axes...)))
+}
