@@ -62,7 +62,8 @@ func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Val
 		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
 	}
 	weight := w.reduce(w.slice(answers[m.weight.output], m.weight), int64(m.weight.axis))
-	total := w.reduce(w.divergence(both(m.always)))
+	matters := w.Op("Add", nil, w.number(1), w.Op("Mul", nil, weight, w.number(thingWeight)))
+	total := w.reduce(w.Op("Mul", nil, matters, w.divergence(both(m.always))))
 	if m.classes != nil {
 		total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, w.divergence(both(*m.classes)))))
 	}
@@ -71,6 +72,10 @@ func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Val
 	total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, boxes)))
 	return w.Op("Reshape", nil, total, w.Const("shape", graph.Vector(1)))
 }
+
+// thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without
+// it the scores of what is hard to see sink until it is missed.
+const thingWeight = 4
 
 // divergence is that of Bernoulli variables (Kullback and Leibler), element by element.
 func (w lossWriter) divergence(answer, output *graph.Value) *graph.Value {

@@ -53,7 +53,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 		}
 		for place := range places {
 			weight := float64(answers[0][at(place, thing)])
-			sum += divergence(0, at(place, thing))
+			sum += (1 + 4*weight) * divergence(0, at(place, thing))
 			for c := 5; c < values; c++ {
 				sum += weight * divergence(0, at(place, c))
 			}
@@ -65,7 +65,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 		for place := range 4 {
 			weight := float64(answers[0][place*3+1]) + float64(answers[0][place*3+2])
 			for c := range 3 {
-				sum += divergence(0, place*3+c)
+				sum += (1 + 4*weight) * divergence(0, place*3+c)
 			}
 			for b := range 4 {
 				sum += weight * distance(1, place*4+b, 0.05)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
@@ -24,6 +25,7 @@ type model struct {
 	trainer.Model
 	file    *onnx.Model
 	layers  []inspect.Layer
+	own     []*graph.Value // constants that are trained unless they are tied
 	decoder *vision.Decoder
 	meaning *meaning
 	input   *images.Target
@@ -53,7 +55,31 @@ func openModel(m trainer.Model) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model{Model: m, file: file, layers: inspect.Layers(file.Graph), decoder: decoder, truth: map[trainer.Split][]videoext.Findings{}}, nil
+	opened := &model{Model: m, file: file, layers: inspect.Layers(file.Graph), decoder: decoder, truth: map[trainer.Split][]videoext.Findings{}}
+	opened.listOwn()
+	return opened, nil
+}
+
+// listOwn finds what is trained if it is not tied: weights but those of convolutions in groups, which are few and slow to train, biases, and the scales
+// and shifts of normalisations.
+func (m *model) listOwn() {
+	add := func(v *graph.Value) {
+		if v != nil && v.Const != nil && v.Type == engine.FP32 && !slices.Contains(m.own, v) {
+			m.own = append(m.own, v)
+		}
+	}
+	for _, l := range m.layers {
+		if graph.Attr(l.Node, "group", int64(1)) == 1 {
+			add(l.Weights)
+		}
+		add(l.Bias)
+	}
+	for _, n := range m.file.Graph.Nodes {
+		if n.Op == "BatchNormalization" {
+			add(n.Input(1))
+			add(n.Input(2))
+		}
+	}
 }
 
 // describe settles what goes into the network and comes out, by what its original says of itself.

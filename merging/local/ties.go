@@ -18,7 +18,7 @@ type parameter struct {
 	values  []float32
 	average []float32 // of the values after steps, the last ones most: what the model has
 	moments moments
-	unit    float64 // how large its elements are, by which it moves
+	unit    float64 // by which it moves: how large its elements are, and less where many are summed and move together
 }
 
 // Tie implements trainer.Session.
@@ -75,14 +75,10 @@ func (s *session) donated(t trainer.Tie) *graph.Tensor {
 	return s.models[t.Donor].layer(t.Members[i].Layer).Weights.Const
 }
 
-// addOwn makes parameters of what is a trained model's own: biases, and weights of no tie.
+// addOwn makes parameters of what is a trained model's own: biases, normalisations, and weights of no tie.
 func (s *session) addOwn(at int, m *model, before []*parameter, tied map[*graph.Value]bool) {
-	for i := range m.layers {
-		l := &m.layers[i]
-		for _, v := range []*graph.Value{l.Weights, l.Bias} {
-			if v == nil || tied[v] || trainable(l, v) != nil {
-				continue
-			}
+	for _, v := range m.own {
+		if !tied[v] {
 			p := s.addParameter(fmt.Sprint(at, " ", v.Name), v.Const, before)
 			m.trained = append(m.trained, &use{v, p})
 		}
@@ -97,9 +93,20 @@ func (s *session) addParameter(name string, from *graph.Tensor, before []*parame
 		return before[i]
 	}
 	p := &parameter{name: name, values: elementsOf(from), average: elementsOf(from)}
-	p.unit = sizeOf(p.values)
+	p.unit = sizeOf(p.values) / math.Sqrt(float64(summed(from.Shape)))
 	s.params = append(s.params, p)
 	return p
+}
+
+// summed is how many products with a constant's elements are one sum.
+func summed(shape []int) int {
+	switch len(shape) {
+	case 0, 1: // a bias
+		return 1
+	case 2: // a matrix
+		return max(shape[0], 1)
+	}
+	return max(graph.Elements(shape[1:]), 1)
 }
 
 // leastUnit is the size of elements of a parameter that is nearly 0, so that it moves too.
@@ -112,18 +119,6 @@ func sizeOf(elements []float32) float64 {
 		sum += float64(v) * float64(v)
 	}
 	return max(math.Sqrt(sum/float64(max(len(elements), 1))), leastUnit)
-}
-
-// trainable says why a constant of a layer is not trained.
-func trainable(l *inspect.Layer, v *graph.Value) error {
-	groups := graph.Attr(l.Node, "group", int64(1))
-	switch {
-	case v.Type != engine.FP32:
-		return fmt.Errorf("it is of %v, want FP32", v.Type)
-	case v == l.Weights && groups > 1:
-		return fmt.Errorf("it is in %d groups, want one", groups)
-	}
-	return nil
 }
 
 // check says why layers cannot be tied.
@@ -151,13 +146,10 @@ func (s *session) checkTie(t trainer.Tie, seen map[merging.Member]bool) error {
 			return fmt.Errorf("%s has no layer %q", m.File, member.Layer)
 		case seen[member]:
 			return fmt.Errorf("layer %q of %s is in two ties", member.Layer, m.File)
+		case t.Donor == trainer.NoDonor && l.Weights.Type != engine.FP32:
+			return fmt.Errorf("layer %q of %s is of %v and cannot be trained: want FP32, or a donor", member.Layer, m.File, l.Weights.Type)
 		case first != nil && first.Signature != l.Signature:
 			return fmt.Errorf("layer %q of %s is %s, want %s as layer %q", l.Name, m.File, l.Signature, first.Signature, first.Name)
-		}
-		if t.Donor == trainer.NoDonor {
-			if err := trainable(l, l.Weights); err != nil {
-				return fmt.Errorf("layer %q of %s is not trained, want a donor: %w", l.Name, m.File, err)
-			}
 		}
 		if first == nil {
 			first = l
