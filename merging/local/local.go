@@ -31,6 +31,13 @@ const (
 	DefaultFrameBytes = 256 << 20
 )
 
+// Rates to begin with, in parts of a parameter's own size by Adam: of adopters, which come from far away and train little beside biases, and of copies
+// trained together, whose networks are at an optimum.
+const (
+	AdoptionRate = 0.1
+	JointRate    = 0.002
+)
+
 // Trainer opens sessions on this machine.
 type Trainer struct{ o Options }
 

@@ -75,21 +75,25 @@ func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Val
 
 // thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without
 // it the scores of what is hard to see sink until it is missed.
-const thingWeight = 4
+const thingWeight = 2
 
 // divergence is that of Bernoulli variables (Kullback and Leibler), element by element.
 func (w lossWriter) divergence(answer, output *graph.Value) *graph.Value {
-	log := func(p *graph.Value) *graph.Value {
-		return w.Op("Log", nil, w.Op("Add", nil, p, w.number(leastProbability)))
+	log := func(p *graph.Value, least float64) *graph.Value {
+		return w.Op("Log", nil, w.Op("Add", nil, p, w.number(least)))
 	}
 	not := func(p *graph.Value) *graph.Value { return w.Op("Sub", nil, w.number(1), p) }
-	yes := w.Op("Mul", nil, answer, w.Op("Sub", nil, log(answer), log(output)))
-	no := w.Op("Mul", nil, not(answer), w.Op("Sub", nil, log(not(answer)), log(not(output))))
+	yes := w.Op("Mul", nil, answer, w.Op("Sub", nil, log(answer, leastYes), log(output, leastYes)))
+	no := w.Op("Mul", nil, not(answer), w.Op("Sub", nil, log(not(answer), leastNo), log(not(output), leastNo)))
 	return w.Op("Add", nil, yes, no)
 }
 
-// leastProbability keeps logarithms finite.
-const leastProbability = 1e-6
+// What keeps logarithms finite. It is far below the probabilities of networks that have only adopted weights, whose slope would be nothing else; one less
+// a probability is no finer than this in float32.
+const (
+	leastYes = 1e-20
+	leastNo  = 1e-7
+)
 
 // distance is half the square of a difference up to 1, and beyond it grows as the difference does.
 func (w lossWriter) distance(answer, output *graph.Value) *graph.Value {

@@ -31,8 +31,8 @@ var outputsOf = map[string]struct {
 // lossOf is the definition of a loss, element by element.
 func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 	divergence := func(output, at int) float64 {
-		p, q, e := float64(answers[output][at]), float64(outputs[output][at]), leastProbability
-		return p*(math.Log(p+e)-math.Log(q+e)) + (1-p)*(math.Log(1-p+e)-math.Log(1-q+e))
+		p, q := float64(answers[output][at]), float64(outputs[output][at])
+		return p*math.Log(p/q) + (1-p)*math.Log((1-p)/(1-q))
 	}
 	distance := func(output, at int, unit float64) float64 {
 		d := math.Abs(float64(answers[output][at])-float64(outputs[output][at])) / unit
@@ -53,7 +53,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 		}
 		for place := range places {
 			weight := float64(answers[0][at(place, thing)])
-			sum += (1 + 4*weight) * divergence(0, at(place, thing))
+			sum += (1 + thingWeight*weight) * divergence(0, at(place, thing))
 			for c := 5; c < values; c++ {
 				sum += weight * divergence(0, at(place, c))
 			}
@@ -65,7 +65,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 		for place := range 4 {
 			weight := float64(answers[0][place*3+1]) + float64(answers[0][place*3+2])
 			for c := range 3 {
-				sum += (1 + 4*weight) * divergence(0, place*3+c)
+				sum += (1 + thingWeight*weight) * divergence(0, place*3+c)
 			}
 			for b := range 4 {
 				sum += weight * distance(1, place*4+b, 0.05)

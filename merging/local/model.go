@@ -60,8 +60,7 @@ func openModel(m trainer.Model) (*model, error) {
 	return opened, nil
 }
 
-// listOwn finds what is trained if it is not tied: weights but those of convolutions in groups, which are few and slow to train, biases, and the scales
-// and shifts of normalisations.
+// listOwn finds what is trained if it is not tied: weights and biases of layers, and the scales and shifts of normalisations.
 func (m *model) listOwn() {
 	add := func(v *graph.Value) {
 		if v != nil && v.Const != nil && v.Type == engine.FP32 && !slices.Contains(m.own, v) {
@@ -69,9 +68,7 @@ func (m *model) listOwn() {
 		}
 	}
 	for _, l := range m.layers {
-		if graph.Attr(l.Node, "group", int64(1)) == 1 {
-			add(l.Weights)
-		}
+		add(l.Weights)
 		add(l.Bias)
 	}
 	for _, n := range m.file.Graph.Nodes {
