@@ -37,10 +37,15 @@ func (s *session) Evaluate(ctx context.Context, at int, split trainer.Split) (tr
 		return trainer.Score{}, err
 	}
 	score := scoreFindings(m.truth[split], found, s.seed)
-	if score.Objects < fewestObjects && split != trainer.Training {
-		return score, fmt.Errorf("%s: model %s cannot be judged: %d objects in the %d frames held out, want %d", m.Clip, m.Name, score.Objects, score.Frames, fewestObjects)
+	return score, m.judge(score, split)
+}
+
+// judge says why a score tells nothing.
+func (m *model) judge(score trainer.Score, split trainer.Split) error {
+	if split != trainer.Training && score.Objects < fewestObjects {
+		return fmt.Errorf("%s: model %s cannot be judged: %d objects in the %d frames held out, want %d", m.Clip, m.Name, score.Objects, score.Frames, fewestObjects)
 	}
-	return score, nil
+	return nil
 }
 
 // frames are those of a split, as it has them.

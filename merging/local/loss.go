@@ -75,7 +75,7 @@ func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Val
 
 // thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without
 // it the scores of what is hard to see sink until it is missed.
-const thingWeight = 2
+const thingWeight = 1
 
 // divergence is that of Bernoulli variables (Kullback and Leibler), element by element.
 func (w lossWriter) divergence(answer, output *graph.Value) *graph.Value {

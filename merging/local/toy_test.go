@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,13 +29,13 @@ import (
 // drawnClip writes frames of a street, two a second.
 func drawnClip(t testing.TB, frames int) string {
 	t.Helper()
-	street := scene.New(320, 180, 1)
+	street := scene.New(640, 360, 1)
 	var drawn []*media.Frame
 	for i := range frames {
 		f, _ := street.Frame(time.Duration(i) * time.Second / 2)
 		drawn = append(drawn, f)
 	}
-	segment, err := x264.Encoder{}.Encode(context.Background(), drawn, media.Settings{Width: 320, Height: 180, Rate: 2, Quality: media.QP(20)})
+	segment, err := x264.Encoder{}.Encode(context.Background(), drawn, media.Settings{Width: 640, Height: 360, Rate: 2, Quality: media.QP(20)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +97,66 @@ func disturb(t testing.TB, data []byte) {
 }
 
 func TestTrainer(t *testing.T) {
-	models, plan := toys(t, 60)
+	models, plan := toys(t, 40)
 	trainertest.Run(t, New(Options{}), trainertest.Pair{
 		Models: models, Plan: plan, Epochs: 0.4, Rate: 0.03, Joint: func(merging.Group) bool { return true },
 	})
+}
+
+// TestThreadsDoNotChangeWeights holds what the package says of its bits.
+func TestThreadsDoNotChangeWeights(t *testing.T) {
+	models, plan := toys(t, 24)
+	var first map[string][]float32
+	for _, threads := range []int{1, 3} {
+		in, err := New(Options{Threads: threads}).Open(context.Background(), models, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if err := in.Tie([]trainer.Tie{{Members: plan.Groups[0].Members, Donor: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Train(context.Background(), 1, 0.01); err != nil {
+			t.Fatal(err)
+		}
+		now := in.Constants(0)
+		if first == nil {
+			first = now
+		}
+		for name, values := range now {
+			if !slices.Equal(values, first[name]) {
+				t.Errorf("%s has other elements by %d threads than by one", name, threads)
+			}
+		}
+	}
+}
+
+// TestWhatCannotBeJudgedIsRefused with the figure, and so are a clip and a file that cannot be used, by name.
+func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
+	few := trainer.Score{Value: 1, Objects: 99, Frames: 30}
+	m := model{Model: trainer.Model{Name: "door", Clip: "door.mp4"}}
+	if err := m.judge(few, trainer.HeldOut); err == nil || err.Error() != "door.mp4: model door cannot be judged: 99 objects in the 30 frames held out, want 100" {
+		t.Errorf("got %v", err)
+	}
+	few.Objects++
+	if err := m.judge(few, trainer.HeldOut); err != nil {
+		t.Errorf("100 objects: %v", err)
+	}
+	models, _ := toys(t, 4)
+	noClip, wrong := models[0], models[0]
+	noClip.Clip, wrong.Decoder = "no such clip.mp4", "yolox"
+	for want, m := range map[string]trainer.Model{
+		"got 4 frames, want 10 or more": models[0],
+		"no such clip.mp4":              noClip,
+		"decoder yolox":                 wrong,
+	} {
+		in, err := New(Options{Threads: 1}).Open(context.Background(), []trainer.Model{m}, 1)
+		if err == nil {
+			_, err = in.Evaluate(context.Background(), 0, trainer.HeldOut)
+			in.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
 }
