@@ -25,6 +25,9 @@ var arrows = map[string][]string{
 	"merging/published":           {"merging"},
 	"merging/trainer":             {"merging"},
 	"merging/trainer/trainertest": {"engine/dnn/onnx", "engine/inspect", "merging", "merging/trainer"},
+	"merging/search":              {"merging", "merging/trainer"},
+	"merging/generations":         {"engine/dnn/onnx", "engine/inspect", "internal/dirlock", "merging", "merging/search", "merging/trainer"},
+	"merging/search/searchtest":   {"engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/onnx/onnxtest", "engine/inspect", "merging", "merging/trainer"},
 	"merging/local": {
 		"engine", "engine/dnn", "engine/dnn/direct", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/images", "engine/inspect", "kernels", "kernels/cpu",
 		"merging", "merging/trainer", "videoext", "videoext/accuracy", "videoext/detect", "videoext/media/ffmpeg", "videoext/vision",
@@ -242,7 +245,9 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/bench": {
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
-	"cmd/prefillonly/merge": {"engine/inspect", "internal/cli", "internal/usage", "merging", "merging/published"},
+	"cmd/prefillonly/merge": {
+		"engine/dnn", "engine/inspect", "internal/cli", "internal/config", "internal/modellist", "internal/regular", "internal/usage", "merging", "merging/generations", "merging/local", "merging/published", "merging/search", "merging/trainer", "videoext/vision",
+	},
 	"cmd/prefillonly/model": {
 		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/text", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
@@ -304,7 +309,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
@@ -320,6 +325,7 @@ var pure = map[string][]string{
 	"engine/model/architecture":      {},
 	"kvcache":                        {},
 	"merging":                        {},
+	"merging/search":                 {},
 	"scheduler":                      {"server.go"},
 	"scheduler/cost":                 {},
 	"scheduler/events":               {},

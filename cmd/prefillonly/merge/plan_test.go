@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,15 +10,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 )
 
-func run(args ...string) (string, error) {
-	var out bytes.Buffer
-	c := New()
-	c.SetArgs(append([]string{"plan"}, args...))
-	c.SetOut(&out)
-	c.SetErr(&out)
-	err := c.Execute()
-	return out.String(), err
-}
+// plans runs `merge plan`.
+func plans(args ...string) (string, error) { return execute(append([]string{"plan"}, args...)...) }
 
 // writeEye writes a small network.
 func writeEye(t *testing.T, name string) string {
@@ -34,7 +26,7 @@ func writeEye(t *testing.T, name string) string {
 // TestEqualNetworksShareAll that is weights.
 func TestEqualNetworksShareAll(t *testing.T) {
 	a, b := writeEye(t, "a.onnx"), writeEye(t, "b.onnx")
-	text, err := run(a, b, "--json")
+	text, err := plans(a, b, "--json")
 	var p plan
 	if err != nil || json.Unmarshal([]byte(text), &p) != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -42,13 +34,13 @@ func TestEqualNetworksShareAll(t *testing.T) {
 	if p.SharedBytes == 0 || 2*p.SharedBytes > p.TotalBytes || p.SharedBytes != p.StemBytes || len(p.Models) != 2 || p.Models[1].Name != "b" {
 		t.Errorf("got %+v", p)
 	}
-	if text, err = run(a, b); err != nil || !strings.Contains(text, "At most ") || !strings.Contains(text, "MatMul FP32[") {
+	if text, err = plans(a, b); err != nil || !strings.Contains(text, "At most ") || !strings.Contains(text, "MatMul FP32[") {
 		t.Errorf("%v, for people:\n%s", err, text)
 	}
 }
 
 func TestWorkloadInPlaceOfFiles(t *testing.T) {
-	text, err := run("--workload", "LP2", "--json")
+	text, err := plans("--workload", "LP2", "--json")
 	var p plan
 	if err != nil || json.Unmarshal([]byte(text), &p) != nil || p.OptimalPercent < 34.1 || p.OptimalPercent > 34.2 || p.Workload != "LP2" {
 		t.Errorf("%v: %.300s", err, text)
@@ -68,7 +60,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		{nil, "got 0"}, {[]string{a}, "got 1"}, {[]string{a, bad}, bad}, {[]string{a, a + "x"}, a + "x"},
 		{[]string{"--workload", "XX"}, `"XX"`}, {[]string{"--workload", "LP1", a}, "--workload LP1"},
 	} {
-		if _, err := run(of.args...); err == nil || !strings.Contains(err.Error(), of.want) {
+		if _, err := plans(of.args...); err == nil || !strings.Contains(err.Error(), of.want) {
 			t.Errorf("%q: got %v, want %q in it", of.args, err, of.want)
 		}
 	}

@@ -1,0 +1,144 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/prefillonly/prefillonly/merging/trainer"
+)
+
+// attempt is ties being tried.
+type attempt struct {
+	ties      []trainer.Tie
+	target    float64
+	originals []trainer.Score
+	models    []int           // that are trained
+	scores    []trainer.Score // the last, by model
+	judged    int             // of models, since they were trained last
+	rate      float64
+	epochs    float64    // so far
+	share     float64    // of an epoch, the last time
+	lifts     []progress // by model
+	best      float64    // of the worst model's share of its file's score
+	halved    bool       // the rate, since the last lift
+}
+
+// progress is how far a model has come in an attempt.
+type progress struct {
+	low, best float64 // score's lower bounds: the last, the best
+	loss      float64 // the last
+	leastLoss float64
+	at        float64 // epochs, of the last lift
+	begun     bool
+}
+
+// verdict is what becomes of an attempt.
+type verdict int
+
+const (
+	goesOn  verdict = iota
+	lifted          // it goes on from the best so far
+	stalled         // it goes back to the best, with smaller steps
+	met
+	failed
+)
+
+func newAttempt(ties []trainer.Tie, originals []trainer.Score, o Options) *attempt {
+	a := &attempt{ties: ties, target: o.Target, originals: originals, rate: o.Rate, scores: slices.Clone(originals), lifts: make([]progress, len(originals))}
+	for i := range originals {
+		if slices.ContainsFunc(ties, func(t trainer.Tie) bool { return adopts(t, i) }) {
+			a.models = append(a.models, i)
+		}
+	}
+	return a
+}
+
+// adopts says whether a tie changes a model.
+func adopts(t trainer.Tie, model int) bool {
+	for _, m := range t.Members {
+		if m.Model == model {
+			return t.Donor != model
+		}
+	}
+	return false
+}
+
+// train is the next part of an epoch: so much as the model nearest its target seems to need, by its lift.
+func (a *attempt) train() *Train {
+	share := 1.
+	for _, m := range a.models {
+		if g := gap(a.scores[m], a.originals[m], a.target); g > 0 {
+			share = math.Min(share, g/a.lift(m))
+		}
+	}
+	a.share = math.Min(math.Max(share, leastShare), mostEpochs-a.epochs)
+	return &Train{a.share, a.rate}
+}
+
+// lift is how much of a score a model gained in an epoch, the last time; all of it if it gained nothing, so that a whole epoch is next.
+func (a *attempt) lift(model int) float64 {
+	p := a.lifts[model]
+	if a.epochs == 0 {
+		return firstLift
+	}
+	if gained := a.scores[model].Low - p.low; gained > 0 {
+		return gained / a.share
+	}
+	return gap(a.scores[model], a.originals[model], a.target)
+}
+
+func (a *attempt) trained(losses []float64) {
+	a.epochs += a.share
+	for i := range a.lifts {
+		a.lifts[i].low = a.scores[i].Low
+		if i < len(losses) {
+			a.lifts[i].loss = losses[i]
+		}
+	}
+}
+
+// decide judges scores of all models, and notes which have lifted.
+func (a *attempt) decide() verdict {
+	unmet, worst, stuck := 0, math.Inf(1), 0.
+	for _, m := range a.models {
+		worst = math.Min(worst, a.scores[m].Low/a.originals[m].Value)
+		a.lifts[m].note(a.scores[m], a.epochs)
+		if gap(a.scores[m], a.originals[m], a.target) > 0 {
+			unmet++
+			stuck = math.Max(stuck, a.epochs-a.lifts[m].at)
+		}
+	}
+	if stuck == 0 {
+		a.halved = false
+	}
+	switch {
+	case unmet == 0:
+		return met
+	case a.epochs > mostEpochs-1e-6 || stuck >= patience:
+		return failed
+	case worst >= a.best:
+		a.best = worst
+		return lifted
+	case stuck >= patience/2. && !a.halved:
+		a.halved = true
+		a.rate *= stalledFactor
+		return stalled
+	}
+	return goesOn
+}
+
+// note takes a score: it is a lift if it is the best so far, or if the loss is the least while the score is 0.
+func (p *progress) note(score trainer.Score, epochs float64) {
+	switch {
+	case !p.begun:
+		p.leastLoss = math.Inf(1)
+	case score.Low > p.best:
+	case score.Low <= 0 && p.loss < p.leastLoss*improvedLoss:
+	default:
+		return
+	}
+	if p.begun {
+		p.leastLoss = math.Min(p.leastLoss, p.loss)
+	}
+	p.begun, p.at, p.best = true, epochs, math.Max(p.best, score.Low)
+}
