@@ -45,6 +45,9 @@ const (
 
 func newAttempt(ties []trainer.Tie, originals []trainer.Score, o Options) *attempt {
 	a := &attempt{ties: ties, target: o.Target, originals: originals, rate: o.Rate, scores: slices.Clone(originals), lifts: make([]progress, len(originals))}
+	if o.Joint > 0 && slices.ContainsFunc(ties, func(t trainer.Tie) bool { return t.Donor == trainer.NoDonor }) {
+		a.rate = o.Joint
+	}
 	for i := range originals {
 		if slices.ContainsFunc(ties, func(t trainer.Tie) bool { return adopts(t, i) }) {
 			a.models = append(a.models, i)

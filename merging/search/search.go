@@ -18,6 +18,7 @@ type Options struct {
 	Target float64       // share of its file's score that a model keeps at least, by the lower bound of its score
 	Budget time.Duration // looked at between two events
 	Rate   float64       // of the trainer's steps
+	Joint  float64       // of those where a copy has no donor; 0: Rate
 	Cost   []float64     // of a frame, by model: donors are the dearest
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/generations"
+	"github.com/prefillonly/prefillonly/merging/local"
 	"github.com/prefillonly/prefillonly/merging/search"
 	"github.com/prefillonly/prefillonly/merging/trainer"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -95,7 +96,7 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 	}
 	inputs := generations.Inputs{Policy: f.policy, Target: f.target, Seed: f.seed}
 	run := &generations.Run{
-		Options: search.Options{Policy: search.Policy(f.policy), Target: f.target, Budget: f.budget, Rate: rateOf(search.Policy(f.policy)), Cost: costs(networks)},
+		Options: search.Options{Policy: search.Policy(f.policy), Target: f.target, Budget: f.budget, Rate: local.AdoptionRate, Joint: jointRate(search.Policy(f.policy)), Cost: costs(networks)},
 	}
 	var described []merging.Model
 	var opened []trainer.Model
@@ -139,12 +140,12 @@ func (f *runFlags) explain(err error) error {
 	return err
 }
 
-// rateOf is the trainer's rate for a policy; that of joint training is the paper's.
-func rateOf(p search.Policy) float64 {
+// jointRate is the rate of joint training; for the paper's policy it is the paper's.
+func jointRate(p search.Policy) float64 {
 	if p == search.Joint {
 		return 1e-5
 	}
-	return 3e-3
+	return local.JointRate
 }
 
 // costs are those of the models' frames: operations, where the files tell them of all, else bytes of weights.
