@@ -35,6 +35,10 @@ func (s *ConvSpec) Taps() int {
 	return n
 }
 
+// Affine is what becomes of a convolution's sums: each output's are multiplied by its element of Scale, and that of Shift is
+// added. They are Out float32 in the device's memory; nil are ones, and zeros. With a Scale there is a Shift.
+type Affine struct{ Scale, Shift Buffer }
+
 // Filter is a convolution's weights, packed for both directions.
 type Filter interface {
 	Held
@@ -89,14 +93,13 @@ const (
 // and nothing is written then.
 type Networks interface {
 	Backend
-	// NewFilter packs weights [Out, In/Groups * taps of the kernel, row-major], and a bias of Out elements or, without
-	// Data, none.
-	NewFilter(s ConvSpec, weight, bias HostTensor) (Filter, error)
-	// Conv sets dst to the convolution plus bias, and then to then's result, if that is given: its operand 0 is
-	// that sum, and the next ones are operands, of dst's shape and any strides. As many as then.Also has registers
+	// NewFilter packs weights [Out, In/Groups * taps of the kernel, row-major].
+	NewFilter(s ConvSpec, weight HostTensor) (Filter, error)
+	// Conv sets dst to the convolution with a applied, and then to then's result, if that is given: its operand 0 is
+	// what a gives, and the next ones are operands, of dst's shape and any strides. As many as then.Also has registers
 	// are more results, of dst's shape and any strides: the last of the operands.
-	Conv(dst, src Tensor, f Filter, origin []int, then *Program, operands ...Tensor)
-	// ConvBackward sets dst, of the convolution's input's shape, to its gradient, without bias: the transposed
+	Conv(dst, src Tensor, f Filter, a Affine, origin []int, then *Program, operands ...Tensor)
+	// ConvBackward sets dst, of the convolution's input's shape, to its gradient, no Affine applied: the transposed
 	// convolution. src is the gradient of the output.
 	ConvBackward(dst, src Tensor, f Filter, origin []int)
 	// Pool sets dst to maxima or means.
@@ -119,7 +122,7 @@ type Networks interface {
 // Preparer is a Networks that makes convolutions ready before they are first computed, as a compiler of kernels does: so
 // that no pass waits for that. It need not be asked. Operands are those of Conv and ConvBackward, and are not touched.
 type Preparer interface {
-	PrepareConv(dst, src Tensor, f Filter, origin []int, then *Program)
+	PrepareConv(dst, src Tensor, f Filter, a Affine, origin []int, then *Program)
 	PrepareConvBackward(dst, src Tensor, f Filter, origin []int)
 }
 

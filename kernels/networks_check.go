@@ -146,8 +146,8 @@ func (s *ConvSpec) Check() error {
 	return nil
 }
 
-// CheckFilter says whether weight and bias are those of s.
-func CheckFilter(s ConvSpec, weight, bias HostTensor) error {
+// CheckFilter says whether weight is that of s.
+func CheckFilter(s ConvSpec, weight HostTensor) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -157,21 +157,29 @@ func CheckFilter(s ConvSpec, weight, bias HostTensor) error {
 	if weight.Rows != s.Out || weight.Cols != s.Taps() {
 		return fmt.Errorf("tensor %q is [%d, %d], want a filter [%d, %d]", weight.Name, weight.Rows, weight.Cols, s.Out, s.Taps())
 	}
-	if len(bias.Data) == 0 {
-		return nil
+	return nil
+}
+
+// check says whether a has so many outputs.
+func (a *Affine) check(outputs int) error {
+	if a.Scale != nil && a.Shift == nil {
+		return errors.New("a scale without a shift: give zeros")
 	}
-	if err := bias.CheckUnquantized(); err != nil {
-		return err
-	}
-	if bias.Rows*bias.Cols != s.Out {
-		return fmt.Errorf("bias %q has %d elements, want %d", bias.Name, bias.Rows*bias.Cols, s.Out)
+	for _, b := range []Buffer{a.Scale, a.Shift} {
+		if b != nil && b.Bytes() < 4*int64(outputs) {
+			return fmt.Errorf("a scale or shift of %d bytes for %d outputs, want %d", b.Bytes(), outputs, 4*outputs)
+		}
 	}
 	return nil
 }
 
 // CheckConv checks the operands of Networks.Conv.
-func CheckConv(dst, src Tensor, s ConvSpec, origin []int, then *Program, operands []Tensor) error {
-	if err := checkConv(dst, src, s, origin); err != nil {
+func CheckConv(dst, src Tensor, s ConvSpec, a Affine, origin []int, then *Program, operands []Tensor) error {
+	err := checkConv(dst, src, s, origin)
+	if err == nil {
+		err = a.check(s.Out)
+	}
+	if err != nil {
 		return fmt.Errorf("convolution: %w", err)
 	}
 	if then == nil {

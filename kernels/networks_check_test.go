@@ -66,10 +66,12 @@ func TestCheckNamesTheFigure(t *testing.T) {
 	window := []int{3, 3}
 	s := ConvSpec{In: 4, Out: 6, Groups: 2, Kernel: window, Strides: []int{1, 1}, Dilations: []int{1, 1}}
 	for want, err := range map[string]error{
-		"image [1 5 5 3], want 2 spatial dimensions and 4 channels": CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 3), s, []int{0, 0}, nil, nil),
-		"got 2 images, output has 1":                                CheckConv(image(1, 5, 5, 6), image(2, 5, 5, 4), s, []int{0, 0}, nil, nil),
-		"origin [0], want 2 values":                                 CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, []int{0}, nil, nil),
-		"cannot divide 4 and 6 channels into 4 groups":              CheckFilter(ConvSpec{In: 4, Out: 6, Groups: 4, Kernel: window, Strides: window, Dilations: window}, HostTensor{}, HostTensor{}),
+		"image [1 5 5 3], want 2 spatial dimensions and 4 channels": CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 3), s, Affine{}, []int{0, 0}, nil, nil),
+		"got 2 images, output has 1":                                CheckConv(image(1, 5, 5, 6), image(2, 5, 5, 4), s, Affine{}, []int{0, 0}, nil, nil),
+		"a scale without a shift: give zeros":                       CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, Affine{Scale: memory(24)}, []int{0, 0}, nil, nil),
+		"a scale or shift of 20 bytes for 6 outputs, want 24":       CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, Affine{Shift: memory(20)}, []int{0, 0}, nil, nil),
+		"origin [0], want 2 values":                                 CheckConv(image(1, 5, 5, 6), image(1, 5, 5, 4), s, Affine{}, []int{0}, nil, nil),
+		"cannot divide 4 and 6 channels into 4 groups":              CheckFilter(ConvSpec{In: 4, Out: 6, Groups: 4, Kernel: window, Strides: window, Dilations: window}, HostTensor{}),
 		"cannot reduce [1 2 3 4] to [1 3 1 1]":                      CheckReduce(image(1, 3, 1, 1), image(1, 2, 3, 4), Sum),
 		"invalid tap 5: want below 5":                               CheckInterpolate(image(1, 1, 1, 1), image(1, 1, 5, 1), 2, Taps{[]int32{0, 1}, []int32{5}, []float32{1}}),
 	} {

@@ -57,9 +57,9 @@ func programLength(p *kernels.Program) int {
 	return len(p.Code)
 }
 
-func (t *timed) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+func (t *timed) Conv(dst, src kernels.Tensor, f kernels.Filter, a kernels.Affine, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	start := time.Now()
-	t.Networks.Conv(dst, src, f, origin, then, operands...)
+	t.Networks.Conv(dst, src, f, a, origin, then, operands...)
 	s := f.Spec()
 	t.count(start, "conv %v to %v, kernel %v strides %v groups %d, %d instructions", src.Shape, dst.Shape, s.Kernel, s.Strides, s.Groups, programLength(then))
 }

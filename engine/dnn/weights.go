@@ -3,6 +3,7 @@ package dnn
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
@@ -12,8 +13,11 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// At most so many bytes and weights are loaded at a time, about: what takes more is loaded alone.
+// A part of at least so many bytes, and of this share of a network's, is a chunk of its own: networks that have it in common share
+// it whatever else differs. Of smaller ones, filters and others apart, so many bytes and weights are loaded at a time, about.
 const (
+	aloneBytes   = 16 << 10
+	aloneShare   = 256
 	chunkBytes   = 1 << 20
 	chunkWeights = 256
 )
@@ -22,21 +26,50 @@ const (
 // Weights do not depend on the shapes that a plan is for, but for those of constants that do: plans for other shapes
 // make these themselves.
 func (m *Model) weightChunks(c *compiled) []store.Chunk {
-	var list []store.Chunk
-	var bytes int64
+	var total int64
 	for i := range c.Weights {
-		w := &c.Weights[i]
-		if list == nil || bytes+w.Bytes > chunkBytes || len(list[len(list)-1].Parts) == chunkWeights {
-			list, bytes = append(list, store.Chunk{Name: fmt.Sprintf("part %d", len(list))}), 0
+		total += c.Weights[i].Bytes
+	}
+	least, seen := max(aloneBytes, total/aloneShare), map[string]bool{}
+	var large, filters, others smallParts
+	for i := range c.Weights {
+		w, key := &c.Weights[i], c.keys[i]
+		if seen[key] {
+			continue
 		}
-		bytes += w.Bytes
-		last := &list[len(list)-1]
-		last.Parts = append(last.Parts, m.weightPart(w, c.keys[i]))
+		seen[key] = true
+		switch p := m.weightPart(w, key); {
+		case w.Bytes >= least:
+			large.list = append(large.list, []store.Part{p})
+		case w.Filter:
+			filters.add(p)
+		default:
+			others.add(p)
+		}
+	}
+	var list []store.Chunk
+	for _, parts := range slices.Concat(large.list, filters.list, others.list) {
+		list = append(list, store.Chunk{Name: fmt.Sprintf("part %d", len(list)), Parts: parts})
 	}
 	if list == nil {
 		list = []store.Chunk{{Name: "nothing", Parts: []store.Part{m.emptyPart()}}}
 	}
 	return list
+}
+
+// smallParts are rows of parts that are loaded together.
+type smallParts struct {
+	list  [][]store.Part
+	bytes int64 // of the last row
+}
+
+func (r *smallParts) add(p store.Part) {
+	if n := len(r.list); n == 0 || r.bytes+p.Bytes > chunkBytes || len(r.list[n-1]) == chunkWeights {
+		r.list, r.bytes = append(r.list, nil), 0
+	}
+	last := &r.list[len(r.list)-1]
+	*last = append(*last, p)
+	r.bytes += p.Bytes
 }
 
 // emptyPart is what is loaded of a network without weights, so that it is loaded at all.

@@ -54,8 +54,7 @@ func (c wide) compute(t *testing.T, b kernels.Networks) []float32 {
 	src := put(t, b, floats(r, 2*height*width*c.in), 2, height, width, c.in)
 	dst := put(t, b, floats(r, 2*h*w*c.out), 2, h, w, c.out)
 	beside := put(t, b, floats(r, 2*h*w*c.out), 2, h, w, c.out)
-	f, err := b.NewFilter(spec, kernels.HostTensor{Type: kernels.F32, Rows: c.out, Cols: spec.Taps(), Data: floats(r, c.out*spec.Taps())},
-		kernels.HostTensor{Type: kernels.F32, Rows: 1, Cols: c.out, Data: floats(r, c.out)})
+	f, err := b.NewFilter(spec, kernels.HostTensor{Type: kernels.F32, Rows: c.out, Cols: spec.Taps(), Data: floats(r, c.out*spec.Taps())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,8 @@ func (c wide) compute(t *testing.T, b kernels.Networks) []float32 {
 	if c.then != nil && c.then.Operands == 2 {
 		operands = append(operands, beside)
 	}
-	b.Conv(dst, src, f, []int{-c.pad, -c.pad}, c.then, operands...)
+	shift := put(t, b, floats(r, c.out), c.out).Buf
+	b.Conv(dst, src, f, kernels.Affine{Shift: shift}, []int{-c.pad, -c.pad}, c.then, operands...)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}

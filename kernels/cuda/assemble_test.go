@@ -65,13 +65,18 @@ func TestAssembleReusesSlots(t *testing.T) {
 	}
 }
 
-// TestBiased: adding a bias first leaves a program's results what they are of the biased sum.
-func TestBiased(t *testing.T) {
+// TestWithAffine: a shift, or a scale and a shift, applied first leave a program's results what they are of the sum.
+func TestWithAffine(t *testing.T) {
 	add, mul := kernels.Add, kernels.Mul
 	then := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: mul, A: 0, B: 1}, {Op: add, A: 2, B: 0}}, Also: []int{0, 1, 2}}
-	got := withBiasAdded(then)
-	want := &kernels.Program{Operands: 3, Code: []kernels.Instruction{{Op: add, A: 0, B: 1}, {Op: mul, A: 3, B: 2, C: 3}, {Op: add, A: 4, B: 3, C: 3}}, Also: []int{3, 2, 4}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+	for scaled, want := range map[bool]*kernels.Program{
+		false: {Operands: 3, Code: []kernels.Instruction{{Op: add, A: 0, B: 1}, {Op: mul, A: 3, B: 2, C: 3}, {Op: add, A: 4, B: 3, C: 3}}, Also: []int{3, 2, 4}},
+		true: {Operands: 4, Code: []kernels.Instruction{
+			{Op: mul, A: 0, B: 1}, {Op: add, A: 4, B: 2}, {Op: mul, A: 5, B: 3, C: 5}, {Op: add, A: 6, B: 5, C: 5},
+		}, Also: []int{5, 3, 6}},
+	} {
+		if got := withAffine(then, scaled); !reflect.DeepEqual(got, want) {
+			t.Errorf("scaled %t: %+v, want %+v", scaled, got, want)
+		}
 	}
 }

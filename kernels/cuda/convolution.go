@@ -17,24 +17,21 @@ type filter struct {
 	spec              kernels.ConvSpec
 	forward, backward kernels.Buffer // [tap][input of the group][output], [tap][output of the group][input]
 	rows              kernels.Buffer // for a library: nil, or [output][tap][input of the group]
-	bias              kernels.Buffer // nil, or one for each output
 }
 
 func (f *filter) Spec() kernels.ConvSpec { return f.spec }
 
 func (f *filter) Bytes() int64 {
 	bytes := f.forward.Bytes() + f.backward.Bytes()
-	for _, b := range []kernels.Buffer{f.rows, f.bias} {
-		if b != nil {
-			bytes += b.Bytes()
-		}
+	if f.rows != nil {
+		bytes += f.rows.Bytes()
 	}
 	return bytes
 }
 
 // Free frees all that was made.
 func (f *filter) Free() {
-	for _, b := range []kernels.Buffer{f.forward, f.backward, f.rows, f.bias} {
+	for _, b := range []kernels.Buffer{f.forward, f.backward, f.rows} {
 		if b != nil {
 			b.Free()
 		}
@@ -42,8 +39,8 @@ func (f *filter) Free() {
 }
 
 // NewFilter uploads both orders, and a third one for a library that may compute it.
-func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
-	if err := kernels.CheckFilter(s, weight, bias); err != nil {
+func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (kernels.Filter, error) {
+	if err := kernels.CheckFilter(s, weight); err != nil {
 		return nil, err
 	}
 	rows, err := expandToFloat32(weight)
@@ -57,12 +54,6 @@ func (o *networkOperations) NewFilter(s kernels.ConvSpec, weight, bias kernels.H
 	}
 	if l := o.device.Convolutions(); err == nil && l != nil && len(s.Kernel) <= 2 && l.Open() {
 		f.rows, err = o.upload(channelsLast(s, rows))
-	}
-	if err == nil && len(bias.Data) != 0 {
-		var values []float32
-		if values, err = expandToFloat32(bias); err == nil {
-			f.bias, err = o.upload(values)
-		}
 	}
 	if err != nil {
 		f.Free()
@@ -135,39 +126,40 @@ func (o *networkOperations) own(f kernels.Filter) (*filter, bool) {
 }
 
 // convolutionWords are pf_convolution.
-func (f *filter) convolutionWords(w words, output, input kernels.Tensor, origin []int, weight kernels.Buffer) words {
+func (f *filter) convolutionWords(w words, output, input kernels.Tensor, a kernels.Affine, origin []int, weight kernels.Buffer) words {
 	w.addImage(output)
 	w.addImage(input)
 	w.window(f.spec.Kernel, f.spec.Strides, f.spec.Dilations, origin)
 	w.addInts(f.spec.In/f.spec.Groups, f.spec.Out/f.spec.Groups)
 	w.addBuffer(weight)
-	w.addBuffer(f.bias)
+	w.addBuffer(a.Scale)
+	w.addBuffer(a.Shift)
 	return w
 }
 
 // Conv is the library's where it covers it, or our own.
-func (o *networkOperations) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+func (o *networkOperations) Conv(dst, src kernels.Tensor, f kernels.Filter, a kernels.Affine, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := o.own(f)
-	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) || dst.Elements() == 0 {
+	if !ok || o.refused(kernels.CheckConv(dst, src, own.spec, a, origin, then, operands)) || dst.Elements() == 0 {
 		return
 	}
-	if !o.convByLibrary(own, dst, src, origin, then, operands) {
-		o.launchConv(own, dst, src, origin, then, operands)
+	if !o.convByLibrary(own, dst, src, a, origin, then, operands) {
+		o.launchConv(own, dst, src, a, origin, then, operands)
 	}
 }
 
 // launchConv launches one kernel; of a program with many values at a time, a Map in place after it.
-func (o *networkOperations) launchConv(own *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) {
+func (o *networkOperations) launchConv(own *filter, dst, src kernels.Tensor, a kernels.Affine, origin []int, then *kernels.Program, operands []kernels.Tensor) {
 	width, row := dst.Shape[len(dst.Shape)-2], src.Shape[len(src.Shape)-2]*src.Stride[len(src.Stride)-2]
 	if row > mostElements || dst.Elements() > mostElements {
 		o.device.Fail(fmt.Errorf("convolution: a row of %d elements into %d, at the most %d", row, dst.Elements(), mostElements))
 		return
 	}
-	w := own.convolutionWords(o.newWords(), dst, src, origin, own.forward)
+	w := own.convolutionWords(o.newWords(), dst, src, a, origin, own.forward)
 	after := o.appendProgram(&w, dst, then, operands)
 	o.launch("pf_conv", dst.Elements()/width*((width+strip-1)/strip), w)
 	if after {
-		o.finish(dst, nil, then, operands)
+		o.finish(dst, kernels.Affine{}, then, operands)
 	}
 }
 
@@ -208,7 +200,7 @@ func (o *networkOperations) ConvBackward(dst, src kernels.Tensor, f kernels.Filt
 
 // backward launches a thread for each element of the input.
 func (o *networkOperations) backward(own *filter, dst, src kernels.Tensor, origin []int) {
-	w := own.convolutionWords(o.newWords(), src, dst, origin, own.backward)
+	w := own.convolutionWords(o.newWords(), src, dst, kernels.Affine{}, origin, own.backward)
 	w.noProgram()
 	o.launch("pf_conv_backward", dst.Elements(), w)
 }

@@ -59,7 +59,7 @@ func (d dimension) isWhole(of [2]int, size int) bool { return of[0] == 0 && of[1
 
 // plan is the task of a call, if the library computes it: for the kind with what may be fused, or else for the
 // convolution alone.
-func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin []int, backward bool, then *kernels.Program) (*task, bool) {
+func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, a kernels.Affine, origin []int, backward bool, then *kernels.Program) (*task, bool) {
 	l := o.device.Convolutions()
 	if l == nil || f.rows == nil {
 		return nil, false
@@ -69,7 +69,7 @@ func (o *networkOperations) plan(f *filter, input, output kernels.Tensor, origin
 	if !ok || !some {
 		return nil, false
 	}
-	for _, fused := range candidateKinds(k, f.bias != nil, then) {
+	for _, fused := range candidateKinds(k, a.Shift != nil && a.Scale == nil, then) {
 		if !l.Covers(fused, func() error { return o.try(l, fused) }) {
 			continue
 		}
@@ -91,7 +91,7 @@ func candidateKinds(k cudnn.ConvolutionKind, bias bool, then *kernels.Program) [
 }
 
 // run enqueues the library's part of a task.
-func (o *networkOperations) run(f *filter, t *task) bool {
+func (o *networkOperations) run(f *filter, shift kernels.Buffer, t *task) bool {
 	input, ok := addressOf(o.device, t.input)
 	output, there := addressOf(o.device, t.output)
 	if !ok || !there {
@@ -99,9 +99,10 @@ func (o *networkOperations) run(f *filter, t *task) bool {
 		return false
 	}
 	rows, _ := o.device.Address(f.rows)
-	bias := uint64(0)
-	if f.bias != nil {
-		bias, _ = o.device.Address(f.bias)
+	bias, ok := addressOrNone(o.device, shift)
+	if !ok {
+		o.device.Fail(errForeign)
+		return false
 	}
 	if !t.uneven {
 		return !o.refused(t.plan.Run(input, rows, output, bias))
@@ -129,38 +130,42 @@ func (o *networkOperations) run(f *filter, t *task) bool {
 var same = &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Copy}}}
 
 // convByLibrary is Conv by the library, if it computes that.
-func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, origin []int, then *kernels.Program, operands []kernels.Tensor) bool {
-	t, ok := o.plan(f, src, dst, origin, false, then)
+func (o *networkOperations) convByLibrary(f *filter, dst, src kernels.Tensor, a kernels.Affine, origin []int, then *kernels.Program, operands []kernels.Tensor) bool {
+	t, ok := o.plan(f, src, dst, a, origin, false, then)
 	if !ok {
 		return false
 	}
 	for i, d := range t.dims {
-		if at := i + len(origin) - 2; at >= 0 && !d.isWhole(d.output, dst.Shape[at+1]) { // outputs of no tap: bias and program alone
-			o.launchConv(f, dst, src, origin, then, operands)
+		if at := i + len(origin) - 2; at >= 0 && !d.isWhole(d.output, dst.Shape[at+1]) { // outputs of no tap: the shift and the program alone
+			o.launchConv(f, dst, src, a, origin, then, operands)
 			break
 		}
 	}
-	if !o.run(f, t) || t.fused.Bias || f.bias == nil && then == nil {
+	if !o.run(f, a.Shift, t) || t.fused.Bias || a.Shift == nil && then == nil {
 		return true
 	}
 	inner := make([]kernels.Tensor, len(operands))
 	for i, v := range operands {
 		inner[i] = sliceSpatialDims(v, t.dims, outputOf)
 	}
-	o.finish(t.output, f.bias, then, inner)
+	o.finish(t.output, a, then, inner)
 	return true
 }
 
-// finish adds the bias, if there is one, and runs the program in place.
-func (o *networkOperations) finish(dst kernels.Tensor, bias kernels.Buffer, then *kernels.Program, operands []kernels.Tensor) {
+// finish applies scale and shift, if there are any, and runs the program in place.
+func (o *networkOperations) finish(dst kernels.Tensor, a kernels.Affine, then *kernels.Program, operands []kernels.Tensor) {
 	given, p, also := []kernels.Tensor{dst}, then, []int(nil)
-	if then != nil {
-		also = then.Also
+	for _, b := range []kernels.Buffer{a.Scale, a.Shift} {
+		if b != nil {
+			channels := kernels.Tensor{Buf: b, Shape: dst.Shape, Stride: make([]int, len(dst.Shape))}
+			channels.Stride[len(dst.Shape)-1] = 1
+			given = append(given, channels)
+		}
 	}
-	if bias != nil {
-		channels := kernels.Tensor{Buf: bias, Shape: dst.Shape, Stride: make([]int, len(dst.Shape))}
-		channels.Stride[len(dst.Shape)-1] = 1
-		given, p = append(given, channels), withBiasAdded(then)
+	if len(given) > 1 {
+		p = withAffine(then, len(given) > 2)
+	}
+	if p != nil {
 		also = p.Also
 	}
 	read := p.Operands - len(given)
@@ -171,22 +176,34 @@ func (o *networkOperations) finish(dst kernels.Tensor, bias kernels.Buffer, then
 	o.mapTo(dst, p, given)
 }
 
-// withBiasAdded is a program that adds operand 1 to operand 0 and then computes as then does, if given, of that and of the
-// operands that follow.
-func withBiasAdded(then *kernels.Program) *kernels.Program {
-	p := &kernels.Program{Operands: 2, Code: []kernels.Instruction{{Op: kernels.Add, A: 0, B: 1}}}
+// withAffine is a program that multiplies operand 0 by operand 1, if it is scaled, adds the next one, and then computes as
+// then does, if given, of that and of the operands that follow.
+func withAffine(then *kernels.Program, scaled bool) *kernels.Program {
+	more := 1
+	if scaled {
+		more = 2
+	}
+	p := &kernels.Program{Operands: 1 + more}
+	if then != nil {
+		p.Operands = then.Operands + more
+	}
+	if scaled {
+		p.Code = append(p.Code, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}, kernels.Instruction{Op: kernels.Add, A: p.Operands, B: 2})
+	} else {
+		p.Code = append(p.Code, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
+	}
 	if then == nil {
 		return p
 	}
-	p.Operands = then.Operands + 1
-	moved := func(register int) int { // operands are one further on, results two; the sum is what operand 0 was
+	result := p.Operands + len(p.Code) - 1
+	moved := func(register int) int { // behind as many operands more, and as many instructions; the sum is what operand 0 was
 		switch {
 		case register == 0:
-			return p.Operands
+			return result
 		case register < then.Operands:
-			return register + 1
+			return register + more
 		}
-		return register + 2
+		return register + 2*more
 	}
 	for _, in := range then.Code {
 		in.A, in.B, in.C = moved(in.A), moved(in.B), moved(in.C)
@@ -203,7 +220,7 @@ var zeros = &kernels.Program{Code: []kernels.Instruction{{Op: kernels.Constant}}
 
 // backwardByLibrary is ConvBackward by the library, if it computes that.
 func (o *networkOperations) backwardByLibrary(f *filter, dst, src kernels.Tensor, origin []int) bool {
-	t, ok := o.plan(f, dst, src, origin, true, nil)
+	t, ok := o.plan(f, dst, src, kernels.Affine{}, origin, true, nil)
 	if !ok {
 		return false
 	}
@@ -213,20 +230,20 @@ func (o *networkOperations) backwardByLibrary(f *filter, dst, src kernels.Tensor
 			break
 		}
 	}
-	o.run(f, t)
+	o.run(f, nil, t)
 	return true
 }
 
 // PrepareConv makes ready what Conv needs for these operands.
-func (o *networkOperations) PrepareConv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program) {
-	if own, ok := o.own(f); ok && dst.Elements() > 0 && !o.refused(kernels.CheckConv(dst, src, own.spec, origin, nil, nil)) {
-		o.plan(own, src, dst, origin, false, then)
+func (o *networkOperations) PrepareConv(dst, src kernels.Tensor, f kernels.Filter, a kernels.Affine, origin []int, then *kernels.Program) {
+	if own, ok := o.own(f); ok && dst.Elements() > 0 && !o.refused(kernels.CheckConv(dst, src, own.spec, a, origin, nil, nil)) {
+		o.plan(own, src, dst, a, origin, false, then)
 	}
 }
 
 // PrepareConvBackward makes ready what ConvBackward needs.
 func (o *networkOperations) PrepareConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin []int) {
 	if own, ok := o.own(f); ok && dst.Elements() > 0 && src.Elements() > 0 && !o.refused(kernels.CheckConvBackward(dst, src, own.spec, origin)) {
-		o.plan(own, dst, src, origin, true, nil)
+		o.plan(own, dst, src, kernels.Affine{}, origin, true, nil)
 	}
 }

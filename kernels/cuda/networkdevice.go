@@ -42,8 +42,8 @@ func (n ofNetworks) Convolutions() *cudnn.Convolutions { return n.b.convolutions
 func (n ofNetworks) Fail(err error) { n.b.fail("%w", err) }
 
 // NewFilter packs weights for both directions.
-func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
-	f, err := b.networkOperations.NewFilter(s, weight, bias)
+func (b *Backend) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (kernels.Filter, error) {
+	f, err := b.networkOperations.NewFilter(s, weight)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}

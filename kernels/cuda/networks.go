@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -105,13 +106,23 @@ func addressOf(device networkDevice, t kernels.Tensor) (uint64, bool) {
 	return at + uint64(t.Off), ok
 }
 
-// addBuffer adds where a buffer of this package lies; nil is 0.
+// addBuffer adds where a buffer lies; nil is 0.
 func (w *words) addBuffer(b kernels.Buffer) {
-	at := uint64(0)
-	if b != nil {
-		at, _ = w.device.Address(b)
+	at, ok := addressOrNone(w.device, b)
+	if !ok && w.err == nil {
+		w.err = errForeign
 	}
 	w.list = append(w.list, at)
+}
+
+var errForeign = errors.New("a buffer is not in this device's memory, or was freed")
+
+// addressOrNone is where a buffer lies; nil is 0.
+func addressOrNone(device networkDevice, b kernels.Buffer) (at uint64, ok bool) {
+	if b == nil {
+		return 0, true
+	}
+	return device.Address(b)
 }
 
 // addThreeDims adds a figure of each of three dimensions, of which the first ones may lack and are missing then.

@@ -58,6 +58,7 @@ type trial struct {
 	random  *rand.Rand
 	buffers []kernels.Buffer
 	filter  *filter
+	affine  kernels.Affine
 	dst     kernels.Tensor
 	src     kernels.Tensor
 	origin  []int
@@ -74,12 +75,11 @@ func (t *trial) make() {
 		in[i+1] = (out[i+1]-1)*k.Strides[i] + 1 + reach - reach/2 - reach/4
 	}
 	spec := kernels.ConvSpec{In: k.In, Out: k.Out, Groups: k.Groups, Kernel: k.Kernel[:], Strides: k.Strides[:], Dilations: k.Dilations[:]}
-	var bias kernels.HostTensor
 	if k.Bias {
-		bias = kernels.HostTensor{Name: "bias", Type: kernels.F32, Rows: 1, Cols: k.Out, Data: t.drawNormals(k.Out)}
+		t.affine.Shift = t.drawTensor([]int{k.Out}).Buf
 	}
 	weight := kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: k.Out, Cols: spec.Taps(), Data: t.drawNormals(k.Out * spec.Taps())}
-	f, err := t.o.NewFilter(spec, weight, bias)
+	f, err := t.o.NewFilter(spec, weight)
 	if err != nil {
 		t.err = err
 		return
@@ -151,9 +151,9 @@ func (t *trial) runOwnKernel() {
 	case t.kind.Backward:
 		t.o.backward(t.filter, t.dst, t.src, t.origin)
 	case t.kind.ReLU:
-		t.o.launchConv(t.filter, t.dst, t.src, t.origin, relu, nil)
+		t.o.launchConv(t.filter, t.dst, t.src, t.affine, t.origin, relu, nil)
 	default:
-		t.o.launchConv(t.filter, t.dst, t.src, t.origin, nil, nil)
+		t.o.launchConv(t.filter, t.dst, t.src, t.affine, t.origin, nil, nil)
 	}
 }
 
@@ -185,7 +185,7 @@ func (t *trial) run(dst, src kernels.Tensor, origin []int) {
 	}
 	c, g := newTask(t.kind, in, out, dims)
 	if c.plan, t.err = t.l.Plan(t.kind, g); t.err == nil {
-		t.o.run(t.filter, c)
+		t.o.run(t.filter, t.affine.Shift, c)
 	}
 }
 

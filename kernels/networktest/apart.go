@@ -57,11 +57,11 @@ func (s suite) testApart(t *testing.T) {
 }
 
 func convApart(d *device, c Conv) {
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	src, other := d.uploadImage(d.drawNormalArray(c.InputShape()...)), d.uploadImage(d.drawNormalArray(c.OutputShape()...))
 	p := pickChoice(d, programs["SiLU and residual add"], programs["residual add"])
 	whole := d.imageResult(c.OutputShape()...)
-	d.Conv(whole, src, f, c.Origin, p, other)
+	d.Conv(whole, src, f.Filter, f.Affine, c.Origin, p, other)
 	want := d.elementBits(whole)
 	for dim := range len(whole.Shape) - 1 {
 		dst := d.imageResult(c.OutputShape()...)
@@ -72,24 +72,24 @@ func convApart(d *device, c Conv) {
 			} else {
 				origin = shiftOrigin(origin, dim-1, from*c.Strides[dim-1])
 			}
-			d.Conv(sliceTensor(dst, dim, from, to), in, f, origin, p, sliceTensor(other, dim, from, to))
+			d.Conv(sliceTensor(dst, dim, from, to), in, f.Filter, f.Affine, origin, p, sliceTensor(other, dim, from, to))
 		})
 		d.sameBits("convolution", d.elementBits(dst), want)
 	}
 }
 
 func convBackwardApart(d *device, c Conv) {
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	src, whole := d.uploadImage(d.drawNormalArray(c.OutputShape()...)), d.imageResult(c.InputShape()...)
-	d.ConvBackward(whole, src, f, c.Origin)
+	d.ConvBackward(whole, src, f.Filter, c.Origin)
 	want := d.elementBits(whole)
 	for dim := range len(whole.Shape) - 1 {
 		dst := d.imageResult(c.InputShape()...)
 		d.forEachRange(dst.Shape[dim], func(from, to int) {
 			if dim == 0 {
-				d.ConvBackward(sliceTensor(dst, 0, from, to), sliceTensor(src, 0, from, to), f, c.Origin)
+				d.ConvBackward(sliceTensor(dst, 0, from, to), sliceTensor(src, 0, from, to), f.Filter, c.Origin)
 			} else {
-				d.ConvBackward(sliceTensor(dst, dim, from, to), src, f, shiftOrigin(c.Origin, dim-1, -from))
+				d.ConvBackward(sliceTensor(dst, dim, from, to), src, f.Filter, shiftOrigin(c.Origin, dim-1, -from))
 			}
 		})
 		d.sameBits("gradient", d.elementBits(dst), want)
@@ -178,11 +178,11 @@ func SameBits(t *testing.T, a, b Open) {
 			cases = append(cases, d.randomConv())
 		}
 		for _, c := range cases {
-			f, _, _ := d.drawFilter(c)
+			f := d.drawLayer(c)
 			dst, back := d.imageResult(c.OutputShape()...), d.imageResult(c.InputShape()...)
-			d.Conv(dst, d.uploadImage(d.drawNormalArray(c.InputShape()...)), f, c.Origin, silu)
+			d.Conv(dst, d.uploadImage(d.drawNormalArray(c.InputShape()...)), f.Filter, f.Affine, c.Origin, silu)
 			keep(dst)
-			d.ConvBackward(back, dst, f, c.Origin)
+			d.ConvBackward(back, dst, f.Filter, c.Origin)
 			keep(back)
 		}
 		for _, p := range poolShapes() {

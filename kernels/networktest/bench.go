@@ -99,16 +99,16 @@ func (d *device) uploadDenseImage(shape []int) kernels.Tensor {
 
 func benchConv(b *testing.B, open Open, c Conv, then *kernels.Program) {
 	d := newDevice(b, open)
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	src, dst := d.uploadDenseImage(c.InputShape()), d.uploadDenseImage(c.OutputShape())
-	d.reportConv(b, c, func() { d.Conv(dst, src, f, c.Origin, then) })
+	d.reportConv(b, c, func() { d.Conv(dst, src, f.Filter, f.Affine, c.Origin, then) })
 }
 
 func benchConvBackward(b *testing.B, open Open, c Conv) {
 	d := newDevice(b, open)
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	src, dst := d.uploadDenseImage(c.OutputShape()), d.uploadDenseImage(c.InputShape())
-	d.reportConv(b, c, func() { d.ConvBackward(dst, src, f, c.Origin) })
+	d.reportConv(b, c, func() { d.ConvBackward(dst, src, f.Filter, c.Origin) })
 }
 
 // reportConv measures run beside a product of two matrices of 512 x 512.

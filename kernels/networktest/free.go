@@ -23,14 +23,14 @@ func (s suite) testFree(t *testing.T) {
 	}
 	for round := range 4 {
 		for i, c := range convs {
-			f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), make([]float64, c.Out*c.Taps())), hostTensor("bias", 1, c.Out, make([]float64, c.Out)))
+			f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), make([]float64, c.Out*c.Taps())))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if f.Bytes() <= 0 {
 				t.Errorf("a filter of %v holds %d bytes", c, f.Bytes())
 			}
-			d.Conv(y[i], x[i], f, c.Origin, silu)
+			d.Conv(y[i], x[i], f, kernels.Affine{}, c.Origin, silu)
 			d.ConvBackward(x[i], y[i], f, c.Origin)
 			d.syncOrFail()
 			f.Free()

@@ -53,7 +53,7 @@ func (s suite) testEmpty(t *testing.T) {
 func (s suite) testMalformed(t *testing.T) {
 	d := newDevice(t, s.open)
 	c := newSquareConv(1, 6, 8, 8, 1, 3, 1)
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	x, y := d.uploadImage(d.drawNormalArray(1, 6, 6, 8)), d.imageResult(1, 6, 6, 8)
 	with := func(t kernels.Tensor, change func(t *kernels.Tensor)) kernels.Tensor {
 		t.Shape, t.Stride = slices.Clone(t.Shape), slices.Clone(t.Stride)
@@ -105,9 +105,9 @@ func (s suite) testMalformed(t *testing.T) {
 				dst, src = y, bad
 			}
 			for name, call := range map[string]func(){
-				"Conv":         func() { d.Conv(dst, src, f, o, nil) },
-				"Conv, then":   func() { d.Conv(dst, x, f, o, add, src) },
-				"ConvBackward": func() { d.ConvBackward(dst, src, f, o) },
+				"Conv":         func() { d.Conv(dst, src, f.Filter, f.Affine, o, nil) },
+				"Conv, then":   func() { d.Conv(dst, x, f.Filter, f.Affine, o, add, src) },
+				"ConvBackward": func() { d.ConvBackward(dst, src, f.Filter, o) },
 				"Pool":         func() { d.Pool(dst, src, spec, o) },
 				"PoolBackward": func() { d.PoolBackward(dst, src, src, spec, o) },
 				"Interpolate":  func() { d.Interpolate(dst, src, 1, one) },
@@ -124,44 +124,47 @@ func (s suite) testMalformed(t *testing.T) {
 	s.refuseFilters(d)
 
 	// What fits still computes.
-	d.Conv(y, x, f, o, silu)
+	d.Conv(y, x, f.Filter, f.Affine, o, silu)
 	d.readResult("convolution", y)
 }
 
 // refuseFigures calls with operands that fit their buffers but not each other.
-func (s suite) refuseFigures(d *device, f kernels.Filter, x, y kernels.Tensor, refused func(what string, call func())) {
+func (s suite) refuseFigures(d *device, f *layer, x, y kernels.Tensor, refused func(what string, call func())) {
 	o := []int{-1, -1}
 	spec := squarePool("max", 6, 8, 3, 1, 1, 1).PoolSpec
 	add := newProgram(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1})
 	turned := x
 	turned.Shape, turned.Stride = []int{1, 6, 6, 8}, []int{x.Stride[0], x.Stride[2], x.Stride[1], x.Stride[3]}
 	narrow, short, flat := sliceTensor(x, 3, 0, 7), sliceTensor(x, 1, 0, 5), kernels.Tensor{Buf: x.Buf, Off: x.Off, Shape: []int{6}, Stride: []int{1}}
-	over := y
+	over, seven := y, d.uploadVector(NewArray(7))
 	over.Stride = []int{1, 1, 8, 1}
 	taps := func(start, index []int32, weights int) kernels.Taps {
 		return kernels.Taps{Start: start, Index: index, Weight: make([]float32, weights)}
 	}
 	six := []int32{0, 1, 2, 3, 4, 5, 6}
 	for what, call := range map[string]func(){
-		"too few channels":               func() { d.Conv(y, narrow, f, o, nil) },
-		"too few channels of the result": func() { d.Conv(sliceTensor(y, 3, 0, 7), x, f, o, nil) },
-		"too few dimensions":             func() { d.Conv(y, flat, f, o, nil) },
-		"dimensions turned":              func() { d.Conv(y, turned, f, o, nil) },
-		"an origin of one dimension":     func() { d.Conv(y, x, f, o[:1], nil) },
-		"an origin far away":             func() { d.Conv(y, x, f, []int{math.MaxInt64, 0}, nil) },
-		"operands without a program":     func() { d.Conv(y, x, f, o, nil, x) },
-		"a program without operands":     func() { d.Conv(y, x, f, o, add) },
-		"an operand of another shape":    func() { d.Conv(y, x, f, o, add, short) },
-		"a result that is not there":     func() { d.Conv(y, x, f, o, siluWithOutput(0)) },
-		"a result of another shape":      func() { d.Conv(y, x, f, o, siluWithOutput(0), short) },
-		"a register that is no result":   func() { d.Conv(y, x, f, o, siluWithOutput(3), x) },
-		"another result over itself":     func() { d.Conv(y, x, f, o, siluWithOutput(0), repeatFirstRow(x)) },
+		"too few channels":               func() { d.Conv(y, narrow, f.Filter, f.Affine, o, nil) },
+		"too few channels of the result": func() { d.Conv(sliceTensor(y, 3, 0, 7), x, f.Filter, f.Affine, o, nil) },
+		"too few dimensions":             func() { d.Conv(y, flat, f.Filter, f.Affine, o, nil) },
+		"dimensions turned":              func() { d.Conv(y, turned, f.Filter, f.Affine, o, nil) },
+		"an origin of one dimension":     func() { d.Conv(y, x, f.Filter, f.Affine, o[:1], nil) },
+		"an origin far away":             func() { d.Conv(y, x, f.Filter, f.Affine, []int{math.MaxInt64, 0}, nil) },
+		"operands without a program":     func() { d.Conv(y, x, f.Filter, f.Affine, o, nil, x) },
+		"a program without operands":     func() { d.Conv(y, x, f.Filter, f.Affine, o, add) },
+		"an operand of another shape":    func() { d.Conv(y, x, f.Filter, f.Affine, o, add, short) },
+		"a result that is not there":     func() { d.Conv(y, x, f.Filter, f.Affine, o, siluWithOutput(0)) },
+		"a result of another shape":      func() { d.Conv(y, x, f.Filter, f.Affine, o, siluWithOutput(0), short) },
+		"a register that is no result":   func() { d.Conv(y, x, f.Filter, f.Affine, o, siluWithOutput(3), x) },
+		"another result over itself":     func() { d.Conv(y, x, f.Filter, f.Affine, o, siluWithOutput(0), repeatFirstRow(x)) },
 		"a map of two results":           func() { d.Map(y, siluWithOutput(0), x) },
-		"no filter":                      func() { d.Conv(y, x, nil, o, nil) },
-		"another's filter":               func() { d.Conv(y, x, strange{}, o, nil) },
+		"a shift of too few outputs":     func() { d.Conv(y, x, f.Filter, kernels.Affine{Shift: seven}, o, nil) },
+		"a scale of too few outputs":     func() { d.Conv(y, x, f.Filter, kernels.Affine{Scale: seven, Shift: f.Shift}, o, nil) },
+		"a scale without a shift":        func() { d.Conv(y, x, f.Filter, kernels.Affine{Scale: f.Shift}, o, nil) },
+		"no filter":                      func() { d.Conv(y, x, nil, f.Affine, o, nil) },
+		"another's filter":               func() { d.Conv(y, x, strange{}, f.Affine, o, nil) },
 		"another's filter, backward":     func() { d.ConvBackward(y, x, strange{}, o) },
-		"a result over itself":           func() { d.Conv(over, x, f, o, nil) },
-		"too few channels, backward":     func() { d.ConvBackward(y, narrow, f, o) },
+		"a result over itself":           func() { d.Conv(over, x, f.Filter, f.Affine, o, nil) },
+		"too few channels, backward":     func() { d.ConvBackward(y, narrow, f.Filter, o) },
 		"a pool of other channels":       func() { d.Pool(y, narrow, spec, o) },
 		"a pool of three dimensions": func() {
 			d.Pool(y, x, kernels.PoolSpec{Kernel: []int{1, 1, 1}, Strides: []int{1, 1, 1}, Dilations: []int{1, 1, 1}}, []int{0, 0, 0})
@@ -229,22 +232,20 @@ func (strange) Free()                  {}
 func (s suite) refuseFilters(d *device) {
 	good := newSquareConv(1, 6, 8, 8, 2, 3, 1).ConvSpec
 	weight := hostTensor("weight", 8, 36, make([]float64, 8*36))
-	truncated, none := weight, kernels.HostTensor{}
+	truncated := weight
 	truncated.Data = weight.Data[:100]
 	eight := kernels.HostTensor{Name: "FP8", Type: kernels.F8E4M3, Rows: 8, Cols: 36, Data: make([]byte, 8*36), Scale: make([]float32, 8)}
 	integers := eight
 	integers.Name, integers.Type = "int8", kernels.I8
-	for what, tensors := range map[string][2]kernels.HostTensor{
-		"no weight":           {none, none},
-		"truncated weight":    {truncated, none},
-		"too few weights":     {hostTensor("weight", 8, 35, make([]float64, 8*35)), none},
-		"too few outputs":     {hostTensor("weight", 7, 36, make([]float64, 7*36)), none},
-		"weights in FP8":      {eight, none},
-		"weights in int8":     {integers, none},
-		"bias of other width": {weight, hostTensor("bias", 1, 7, make([]float64, 7))},
-		"truncated bias":      {weight, kernels.HostTensor{Name: "bias", Rows: 1, Cols: 8, Data: make([]byte, 31)}},
+	for what, w := range map[string]kernels.HostTensor{
+		"no weight":        {},
+		"truncated weight": truncated,
+		"too few weights":  hostTensor("weight", 8, 35, make([]float64, 8*35)),
+		"too few outputs":  hostTensor("weight", 7, 36, make([]float64, 7*36)),
+		"weights in FP8":   eight,
+		"weights in int8":  integers,
 	} {
-		if _, err := d.NewFilter(good, tensors[0], tensors[1]); err == nil {
+		if _, err := d.NewFilter(good, w); err == nil {
 			d.t.Errorf("%s: no error", what)
 		}
 	}
@@ -263,7 +264,7 @@ func (s suite) refuseFilters(d *device) {
 	} {
 		spec := good
 		change(&spec)
-		if _, err := d.NewFilter(spec, weight, none); err == nil {
+		if _, err := d.NewFilter(spec, weight); err == nil {
 			d.t.Errorf("%s: no error", what)
 		}
 	}

@@ -12,12 +12,13 @@ type Conv struct {
 	N           int
 	Input, Size []int // spatial
 	Origin      []int
-	Bias        bool // whether it has one
+	// Scaled and Shifted say whether it has a scale and a shift.
+	Scaled, Shifted bool
 }
 
 func (c Conv) String() string {
-	return fmt.Sprintf("%dx%v-%d-to-%v-%d-groups%d-kernel%v-strides%v-dilations%v-origin%v-bias=%t",
-		c.N, c.Input, c.In, c.Size, c.Out, c.Groups, c.Kernel, c.Strides, c.Dilations, c.Origin, c.Bias)
+	return fmt.Sprintf("%dx%v-%d-to-%v-%d-groups%d-kernel%v-strides%v-dilations%v-origin%v-scaled=%t-shifted=%t",
+		c.N, c.Input, c.In, c.Size, c.Out, c.Groups, c.Kernel, c.Strides, c.Dilations, c.Origin, c.Scaled, c.Shifted)
 }
 
 // InputShape is [N, spatial..., In].
@@ -46,15 +47,15 @@ func (c Conv) forEachProduct(do func(output, input, weight []int)) {
 }
 
 // Forward is the convolution of x.
-func (c Conv) Forward(x, weight, bias Array) []Sum {
+func (c Conv) Forward(x Array, l *layer) []Sum {
 	out := NewArray(c.OutputShape()...)
 	sums := make([]Sum, len(out.V))
 	for i := range sums {
-		sums[i].addTerm(bias.V[i%c.Out])
+		sums[i].addTerm(l.shift.V[i%c.Out])
 	}
 	c.forEachProduct(func(output, input, w []int) {
 		if x.isInside(input) {
-			sums[out.elementIndex(output)].addTerm(x.elementAt(input) * weight.elementAt(w))
+			sums[out.elementIndex(output)].addTerm(l.scale.V[output[len(output)-1]] * x.elementAt(input) * l.weight.elementAt(w))
 		}
 	})
 	return sums

@@ -211,10 +211,10 @@ func (s suite) testConvThen(t *testing.T) {
 
 func (d *device) compareConvThen(c Conv, p *kernels.Program) {
 	d.t.Helper()
-	f, _, _ := d.drawFilter(c)
+	f := d.drawLayer(c)
 	src := d.uploadImage(d.drawNormalArray(c.InputShape()...))
 	sums := d.imageResult(c.OutputShape()...)
-	d.Conv(sums, src, f, c.Origin, nil)
+	d.Conv(sums, src, f.Filter, f.Affine, c.Origin, nil)
 	values := []Array{d.readResult("convolution", sums)}
 	var in []kernels.Tensor
 	for i := 1; i < p.Operands; i++ {
@@ -225,13 +225,13 @@ func (d *device) compareConvThen(c Conv, p *kernels.Program) {
 		in, values = append(in, t), append(values, x)
 	}
 	dst := d.imageResult(c.OutputShape()...)
-	d.Conv(dst, src, f, c.Origin, p, in...)
+	d.Conv(dst, src, f.Filter, f.Affine, c.Origin, p, in...)
 	d.checkProgram(p, d.readResult("convolution and program", dst), values)
 	d.compareConvAlso(c, f, src, p, in, values)
 }
 
 // compareConvAlso compares up to three registers that are results, too; one may be more than once.
-func (d *device) compareConvAlso(c Conv, f kernels.Filter, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []Array) {
+func (d *device) compareConvAlso(c Conv, f *layer, src kernels.Tensor, p *kernels.Program, in []kernels.Tensor, values []Array) {
 	d.t.Helper()
 	more := *p
 	also := []kernels.Tensor{}
@@ -248,7 +248,7 @@ func (d *device) compareConvAlso(c Conv, f kernels.Filter, src kernels.Tensor, p
 		also = append(also, t)
 	}
 	dst := d.imageResult(c.OutputShape()...)
-	d.Conv(dst, src, f, c.Origin, &more, append(slices.Clone(in), also...)...)
+	d.Conv(dst, src, f.Filter, f.Affine, c.Origin, &more, append(slices.Clone(in), also...)...)
 	d.checkProgram(p, d.readResult("convolution and program of several results", dst), values)
 	for i, r := range more.Also {
 		until := &kernels.Program{Operands: p.Operands, Code: slices.Clone(p.Code[:max(0, r-p.Operands+1)])}

@@ -10,16 +10,15 @@ import (
 type filter struct {
 	spec   kernels.ConvSpec
 	weight []float32
-	bias   []float32 // nil, or one for each output
 }
 
 func (f *filter) Spec() kernels.ConvSpec { return f.spec }
-func (f *filter) Bytes() int64           { return 4 * int64(len(f.weight)+len(f.bias)) }
-func (f *filter) Free()                  { f.weight, f.bias = nil, nil }
+func (f *filter) Bytes() int64           { return 4 * int64(len(f.weight)) }
+func (f *filter) Free()                  { f.weight = nil }
 
 // NewFilter puts the outputs of a group last, so that sums over inputs go through memory in order.
-func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
-	if err := kernels.CheckFilter(s, weight, bias); err != nil {
+func (b *Backend) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (kernels.Filter, error) {
+	if err := kernels.CheckFilter(s, weight); err != nil {
 		return nil, fmt.Errorf("ref: %w", err)
 	}
 	in, out := s.In/s.Groups, s.Out/s.Groups
@@ -34,10 +33,6 @@ func (b *Backend) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor)
 			}
 		}
 	}
-	if len(bias.Data) != 0 {
-		f.bias = make([]float32, s.Out)
-		kernels.Expand(f.bias, bias.Type, bias.Data)
-	}
 	return f, nil
 }
 
@@ -50,12 +45,13 @@ func (b *Backend) ownFilter(f kernels.Filter) (*filter, bool) {
 	return nil, false
 }
 
-// Conv sums in float64 and rounds once, after the bias.
-func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+// Conv sums in float64 and rounds once, after scale and shift.
+func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, a kernels.Affine, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := b.ownFilter(f)
-	if !ok || b.recordError(kernels.CheckConv(dst, src, own.spec, origin, then, operands)) {
+	if !ok || b.recordError(kernels.CheckConv(dst, src, own.spec, a, origin, then, operands)) {
 		return
 	}
+	scale, shift := bufferFloats(a.Scale), bufferFloats(a.Shift)
 	out, in, w := imageOf(dst), imageOf(src), windowOf(own.spec.Kernel, own.spec.Strides, own.spec.Dilations, origin)
 	out.forEachRow(func(n int, at [3]int) {
 		sums.withZeros(out.c, func(sum []float64) {
@@ -64,8 +60,11 @@ func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, 
 				own.addTapProducts(sum, &in, w, n, at)
 				pixel := out.pixelChannels(n, at)
 				for i, v := range sum {
-					if own.bias != nil {
-						v += float64(own.bias[i])
+					if scale != nil {
+						v *= float64(scale[i])
+					}
+					if shift != nil {
+						v += float64(shift[i])
 					}
 					pixel[i] = float32(v)
 				}
@@ -76,6 +75,14 @@ func (b *Backend) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, 
 		read := then.Operands - 1
 		mapTo(append([]kernels.Tensor{dst}, operands[read:]...), then, append([]kernels.Tensor{dst}, operands[:read]...))
 	}
+}
+
+// bufferFloats is what a buffer holds; nil of none.
+func bufferFloats(b kernels.Buffer) []float32 {
+	if b == nil {
+		return nil
+	}
+	return b.(*buffer).floats
 }
 
 // addTapProducts adds to sums of the outputs at a place the products of all their taps.

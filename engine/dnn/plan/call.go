@@ -14,7 +14,8 @@ type call struct {
 	dst      view
 	operands []view
 	also     []view // further results, of a convolution's program
-	weight   int    // of a convolution
+	filter   int    // of a convolution, among the weights
+	affine   affine // of a convolution that takes one
 	origin   []int  // of an operation on images
 	seconds  float64
 	nodes    []*graph.Node

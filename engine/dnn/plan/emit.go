@@ -24,7 +24,7 @@ func (e *emitter) operandView(v *lower.Value) view {
 	}
 	if v.Const != nil {
 		at := newView(v.Shape, rowMajor(v.Shape))
-		at.at.weight = e.rawIndex(v)
+		at.at.weight = e.rawIndex(v.Name, v.Const)
 		e.views[v] = at
 		return at
 	}
@@ -80,13 +80,13 @@ func (e *emitter) emitOp(op *lower.Op) {
 		}
 		e.run(kind.Program, e.resultView(out), operands...)
 	case *lower.Conv:
-		e.emitWindow(op, &kind.Window, kind, e.filterIndex(kind.Filter))
+		e.emitWindow(op, &kind.Window, kind, kind.Filter)
 	case *lower.ConvBackward:
-		e.emitWindow(op, &kind.Window, kind, e.filterIndex(kind.Filter))
+		e.emitWindow(op, &kind.Window, kind, kind.Filter)
 	case *lower.Pool:
-		e.emitWindow(op, &kind.Window, kind, 0)
+		e.emitWindow(op, &kind.Window, kind, nil)
 	case *lower.PoolBackward:
-		e.emitWindow(op, &kind.Window, kind, 0)
+		e.emitWindow(op, &kind.Window, kind, nil)
 	default: // whose operands may lie in any way
 		c := &call{kind: kind, dst: e.resultView(out)}
 		for _, v := range op.In {
@@ -213,9 +213,15 @@ func fillProgram(kind *lower.Assemble) *kernels.Program {
 }
 
 // emitWindow adds an operation on images. What it reads is copied where it does not lie as it has to.
-func (e *emitter) emitWindow(op *lower.Op, w *lower.Window, kind any, weight int) {
-	c := &call{kind: kind, weight: weight, origin: w.Origin, dst: e.resultView(op.Out[0]).permute(w.Order)}
+func (e *emitter) emitWindow(op *lower.Op, w *lower.Window, kind any, f *lower.Filter) {
+	c := &call{kind: kind, origin: w.Origin, dst: e.resultView(op.Out[0]).permute(w.Order)}
 	_, conv := kind.(*lower.Conv)
+	if f != nil {
+		c.filter = e.filterIndex(f)
+	}
+	if conv {
+		c.affine = e.affineIndices(f)
+	}
 	for i, v := range op.In {
 		at := e.operandView(v)
 		if conv && i > 0 {

@@ -70,12 +70,25 @@ func (r *Run) prepareKernels() {
 			t := r.tensors[c]
 			switch kind := c.kind.(type) {
 			case *lower.Conv:
-				device.PrepareConv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then)
+				device.PrepareConv(t[0], t[1], r.filterOf(c), r.affineOf(c), c.origin, kind.Then)
 			case *lower.ConvBackward:
-				device.PrepareConvBackward(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin)
+				device.PrepareConvBackward(t[0], t[1], r.filterOf(c), c.origin)
 			}
 		}
 	}
+}
+
+func (r *Run) filterOf(c *call) kernels.Filter { return r.weights[c.filter].(kernels.Filter) }
+
+// affineOf is the scale and shift of a convolution, where they are.
+func (r *Run) affineOf(c *call) (a kernels.Affine) {
+	if c.affine.scaled {
+		a.Scale = r.weights[c.affine.scale].(kernels.Buffer)
+	}
+	if c.affine.shifted {
+		a.Shift = r.weights[c.affine.shift].(kernels.Buffer)
+	}
+	return a
 }
 
 // tensorOf is a view where it is now.
@@ -172,9 +185,9 @@ func (r *Run) runCall(c *call) error {
 			r.nets.Map(t[0], kind.program, t[1:]...)
 		}
 	case *lower.Conv:
-		r.nets.Conv(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin, kind.Then, t[2:]...)
+		r.nets.Conv(t[0], t[1], r.filterOf(c), r.affineOf(c), c.origin, kind.Then, t[2:]...)
 	case *lower.ConvBackward:
-		r.nets.ConvBackward(t[0], t[1], r.weights[c.weight].(kernels.Filter), c.origin)
+		r.nets.ConvBackward(t[0], t[1], r.filterOf(c), c.origin)
 	case *lower.Pool:
 		r.nets.Pool(t[0], t[1], kind.Spec, c.origin)
 	case *lower.PoolBackward:

@@ -17,6 +17,7 @@ type Weight struct {
 	Kind      string // how it is made
 	Constants []*graph.Value
 	Bytes     int64 // that it takes, about
+	Filter    bool  // it is a convolution's weights
 	make      func(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error)
 }
 
@@ -56,10 +57,8 @@ func (ws *weights) weightIndex(w Weight) int {
 }
 
 // rawIndex is a constant as it is, in float32.
-func (ws *weights) rawIndex(v *lower.Value) int {
-	return ws.weightIndex(Weight{
-		Kind: "float32", Constants: []*graph.Value{graph.NewConst(v.Name, v.Const)}, Bytes: 4 * int64(v.Const.Len()), make: makeRaw,
-	})
+func (ws *weights) rawIndex(name string, t *graph.Tensor) int {
+	return ws.weightIndex(Weight{Kind: "float32", Constants: []*graph.Value{graph.NewConst(name, t)}, Bytes: 4 * int64(t.Len()), make: makeRaw})
 }
 
 func makeRaw(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
@@ -89,40 +88,52 @@ func fromDevice(t engine.DType, shape []int, data []byte) *graph.Tensor {
 	return graph.FromFloats(t, shape, floats.Floats())
 }
 
-// filterIndex is a convolution's weights, its scale and shift folded into them.
+// filterIndex is a convolution's weights alone: what is applied to its sums is apart, so that networks which differ in
+// that share these.
 func (ws *weights) filterIndex(f *lower.Filter) int {
 	p := packing{spec: f.Spec, transposed: f.Transposed}
-	constants, bias := []*graph.Value{f.Weight}, f.Bias
-	if slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }) {
-		p.scaled = true
-		scale := graph.FromFloats(engine.FP32, []int{f.Spec.Out}, f.Scale)
-		constants = append(constants, graph.NewConst(f.Weight.Name+" scale", scale))
+	bytes := 4 * int64(f.Spec.Out) * int64(f.Spec.Taps())
+	return ws.weightIndex(Weight{Kind: p.String(), Constants: []*graph.Value{f.Weight}, Bytes: bytes, Filter: true, make: p.makeFilter})
+}
+
+// affine is which weights are a convolution's scale and shift, if it has them.
+type affine struct {
+	scaled, shifted bool
+	scale, shift    int
+}
+
+// affineIndices are a convolution's scale and shift: with a scale there is a shift.
+func (ws *weights) affineIndices(f *lower.Filter) (a affine) {
+	ofOutputs := func(what string, values []float64) int {
+		return ws.rawIndex(f.Weight.Name+" "+what, graph.FromFloats(engine.FP32, []int{f.Spec.Out}, values))
 	}
-	if f.Shift != nil {
-		bias = shiftedBias(f)
+	if a.scaled = slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }); a.scaled {
+		a.scale = ofOutputs("scale", f.Scale)
 	}
-	if p.biased = bias != nil; p.biased {
-		constants = append(constants, bias)
+	switch {
+	case a.scaled || f.Shift != nil:
+		a.shifted, a.shift = true, ofOutputs("shift", shiftedBias(f))
+	case f.Bias != nil:
+		a.shifted, a.shift = true, ws.rawIndex(f.Bias.Name, f.Bias.Const)
 	}
-	bytes := 4 * int64(f.Spec.Out) * int64(f.Spec.Taps()+1)
-	return ws.weightIndex(Weight{Kind: p.String(), Constants: constants, Bytes: bytes, make: p.makeFilter})
+	return a
 }
 
 // shiftedBias is the bias with scale and shift.
-func shiftedBias(f *lower.Filter) *graph.Value {
+func shiftedBias(f *lower.Filter) []float64 {
 	bias := slices.Clone(f.Shift)
 	if f.Bias != nil {
 		for i, b := range f.Bias.Const.Floats() {
 			bias[i] += f.Scale[i] * b
 		}
 	}
-	return graph.NewConst(f.Weight.Name+" shift", graph.FromFloats(engine.FP32, []int{len(bias)}, bias))
+	return bias
 }
 
-// packing is how a filter is made of its constants: the weights, a scale of each output, a bias.
+// packing is how a filter is made of weights.
 type packing struct {
-	spec                       kernels.ConvSpec
-	transposed, scaled, biased bool
+	spec       kernels.ConvSpec
+	transposed bool
 }
 
 func (p packing) String() string {
@@ -131,46 +142,30 @@ func (p packing) String() string {
 	if p.transposed {
 		kind += " transposed"
 	}
-	if p.scaled {
-		kind += " scaled"
-	}
-	if p.biased {
-		kind += " biased"
-	}
 	return kind
 }
 
 func (p packing) makeFilter(b kernels.Networks, constants []*graph.Tensor) (kernels.Held, error) {
-	weight := kernels.HostTensor{Name: "weight", Rows: p.spec.Out, Cols: p.spec.Taps(), Data: toDevice(constants[0])}
-	if p.transposed || p.scaled {
-		weight.Data = p.filterRows(constants)
+	weight := kernels.HostTensor{Name: "weight", Rows: p.spec.Out, Cols: p.spec.Taps()}
+	if p.transposed {
+		weight.Data = p.untransposedRows(constants[0])
+	} else {
+		weight.Data = toDevice(constants[0])
 	}
-	var bias kernels.HostTensor
-	if p.biased {
-		bias = kernels.HostTensor{Name: "bias", Rows: 1, Cols: p.spec.Out, Data: toDevice(constants[len(constants)-1])}
-	}
-	f, err := b.NewFilter(p.spec, weight, bias)
+	f, err := b.NewFilter(p.spec, weight)
 	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// filterRows are the weights of each output, scaled.
-func (p packing) filterRows(constants []*graph.Tensor) []byte {
-	given, taps := constants[0].Floats(), p.spec.Taps()
+// untransposedRows are the weights of each output.
+func (p packing) untransposedRows(t *graph.Tensor) []byte {
+	given, taps := t.Floats(), p.spec.Taps()
 	rows := make([]float64, len(given))
-	scale := slices.Repeat([]float64{1}, p.spec.Out)
-	if p.scaled {
-		scale = constants[1].Floats()
-	}
 	for o := range p.spec.Out {
 		for i := range taps {
-			at := o*taps + i
-			if p.transposed {
-				at = p.untransposedTap(o, i)
-			}
-			rows[o*taps+i] = given[at] * scale[o]
+			rows[o*taps+i] = given[p.untransposedTap(o, i)]
 		}
 	}
 	return graph.FromFloats(engine.FP32, []int{len(rows)}, rows).Data

@@ -79,7 +79,7 @@ func (s *Store) Weights(source Source, chunks []Chunk) *Weights {
 	return w
 }
 
-// Chunks lists the chunks in the order in which a pass needs them.
+// Chunks lists the chunks in the order in which they are to be loaded.
 func (w *Weights) Chunks() []Info {
 	list := make([]Info, len(w.chunks))
 	for i := range w.chunks {

@@ -19,29 +19,23 @@ const maxChannels = 1 << 19
 type filter struct {
 	spec kernels.ConvSpec
 	c    C.pn_filter
-	held []kernels.Buffer
+	held kernels.Buffer // nil once it is freed
 }
 
 func (f *filter) Spec() kernels.ConvSpec { return f.spec }
 
-func (f *filter) Bytes() int64 {
-	n := int64(0)
-	for _, b := range f.held {
-		n += b.Bytes()
-	}
-	return n
-}
+func (f *filter) Bytes() int64 { return f.held.Bytes() }
 
 func (f *filter) Free() {
-	for _, b := range f.held {
-		b.Free()
+	if f.held != nil {
+		f.held.Free()
+		f.held = nil
 	}
-	f.held = nil
 }
 
 // NewFilter packs weights for the direction forward; ConvBackward packs them for its own as it runs.
-func (n *Networks) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor) (kernels.Filter, error) {
-	if err := kernels.CheckFilter(s, weight, bias); err != nil {
+func (n *Networks) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (kernels.Filter, error) {
+	if err := kernels.CheckFilter(s, weight); err != nil {
 		return nil, fmt.Errorf("kernels/cpu: %w", err)
 	}
 	if s.In/s.Groups > maxChannels || s.Out/s.Groups > maxChannels {
@@ -58,43 +52,33 @@ func (n *Networks) NewFilter(s kernels.ConvSpec, weight, bias kernels.HostTensor
 	if s.Groups > 1 && s.Groups == s.In && s.Groups == s.Out {
 		f.c.depthwise = 1
 	}
-	packed, err := f.add(n, int64(C.pn_filter_floats(&n.device, &f.c)))
-	if err != nil {
+	var err error
+	if f.held, err = n.alloc(4 * int64(C.pn_filter_floats(&n.device, &f.c))); err != nil {
 		return nil, err
 	}
-	f.c.weights = packed
+	f.c.weights = floatsOf(f.held)
 	floats := make([]float32, weight.Rows*weight.Cols)
 	kernels.Expand(floats, weight.Type, weight.Data)
 	C.pn_filter_pack(&n.device, &f.c, (*C.float)(unsafe.SliceData(floats)))
-	if len(bias.Data) == 0 {
-		return f, nil
-	}
-	if f.c.bias, err = f.add(n, int64(s.Out)); err != nil {
-		f.Free()
-		return nil, err
-	}
-	kernels.Expand(unsafe.Slice((*float32)(unsafe.Pointer(f.c.bias)), s.Out), bias.Type, bias.Data)
 	return f, nil
 }
 
 // own is a filter of this backend that is not freed; it reports any other.
 func (n *Networks) own(f kernels.Filter) (*filter, bool) {
 	own, ok := f.(*filter)
-	if !ok || len(own.held) == 0 {
+	if !ok || own.held == nil {
 		n.report(fmt.Errorf("filter of another backend, or freed"))
 		return nil, false
 	}
 	return own, true
 }
 
-// add holds another buffer, of so many floats.
-func (f *filter) add(n *Networks, floats int64) (*C.float, error) {
-	b, err := n.alloc(4 * floats)
-	if err != nil {
-		return nil, err
+// floatsOf is where a buffer's elements are; nil of none.
+func floatsOf(b kernels.Buffer) *C.float {
+	if b == nil {
+		return nil
 	}
-	f.held = append(f.held, b)
-	return (*C.float)(b.(Memory).At(0)), nil
+	return (*C.float)(b.(Memory).At(0))
 }
 
 // setAxes sets the axes of a convolution or pool; axis i is set by the spatial dimension i, and those before by none.
@@ -118,13 +102,13 @@ func forwardAxis(output, input kernels.Tensor, kernel, strides, dilations, origi
 }
 
 // Conv computes tiles of outputs, and the program on each block of them while it is in the cache.
-func (n *Networks) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
+func (n *Networks) Conv(dst, src kernels.Tensor, f kernels.Filter, a kernels.Affine, origin []int, then *kernels.Program, operands ...kernels.Tensor) {
 	own, ok := n.own(f)
 	if !ok {
 		return
 	}
 	s := own.spec
-	if !n.ok(kernels.CheckConv(dst, src, s, origin, then, operands)) {
+	if !n.ok(kernels.CheckConv(dst, src, s, a, origin, then, operands)) {
 		return
 	}
 	if then != nil && !n.ok(fits(then, len(operands)+1)) || dst.Elements() == 0 {
@@ -133,7 +117,7 @@ func (n *Networks) Conv(dst, src kernels.Tensor, f kernels.Filter, origin []int,
 	spatial := len(s.Kernel)
 	c := &n.convolution
 	*c = C.pn_convolution{
-		images: C.int(dst.Shape[0]), dst: at(dst), src: at(src),
+		images: C.int(dst.Shape[0]), dst: at(dst), src: at(src), scale: floatsOf(a.Scale), shift: floatsOf(a.Shift),
 		dst_image: C.ptrdiff_t(dst.Stride[0]), src_image: C.ptrdiff_t(src.Stride[0]),
 	}
 	setAxes(&c.axis, spatial, func(i int) C.pn_axis {

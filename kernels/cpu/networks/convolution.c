@@ -136,6 +136,9 @@ typedef struct part {
 	int group, first, last;
 } part;
 
+// first_sums is what sums of outputs begin with: the shift where nothing is multiplied before, or NULL for 0.
+static const float *first_sums(const job *j) { return j->c->scale ? NULL : j->c->shift; }
+
 // multiply computes so many outputs, ldc apart, of the taps [from, to): of row i the inputs are runs of k at a[j] + i*lda.
 static void multiply(const job *j, part w, int runs, size_t k, const float *const *a, ptrdiff_t lda, int64_t outputs,
                      int from, float *dst, ptrdiff_t ldc, const pn_ending *ending)
@@ -147,21 +150,24 @@ static void multiply(const job *j, part w, int runs, size_t k, const float *cons
 	for (int p = w.first; p < w.last; p++) {
 		int col = p * 2 * f->lanes, width = panel_width(f, out - col), cols = (int)pn_min(width, out - col);
 		const float *b = j->f->weights + ((size_t)w.group * padded(out, f->lanes / 2) + col) * j->depth + (size_t)from * j->f->in * width;
-		const float *bias = j->f->bias ? j->f->bias + w.group * out + col : NULL;
+		const float *init = first_sums(j) ? first_sums(j) + w.group * out + col : NULL;
 		for (int64_t t = 0, row = 0, height; t < tiles; t++, row += height) {
 			height = least + (t < taller);
 			float *c = dst + row * ldc + col;
 			pn_ending e;
 			if (ending) {
 				e = *ending;
+				e.scale += e.scale ? col : 0;
+				e.shift += e.shift ? col : 0;
 				e.add += e.add ? row * e.add_row + col : 0;
 				e.times += e.times ? row * e.times_row + col : 0;
+				e.after += e.after ? row * e.after_row + col : 0;
 			}
 			for (int i = 0; i < runs; i++)
 				at[i] = a[i] + (a[i] == j->zeros ? 0 : row * lda);
-			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : bias, ending && !e.silu ? &e : NULL);
+			f->tile((int)height, cols, runs, k, at, lda, b, width, c, ldc, from ? c : init, ending ? &e : NULL);
 			if (ending && e.silu)
-				f->silu(c, ldc, height, (size_t)cols, e.add, e.add_row);
+				f->silu(c, ldc, height, (size_t)cols, e.after, e.after_row);
 		}
 	}
 }
@@ -180,12 +186,24 @@ static const float *operand_at(const job *j, int number, int image, const int64_
 // ending is that of outputs further along an axis than `at`, or NULL; it is kept in e.
 static const pn_ending *ending(const job *j, part w, int image, const int64_t *at, int axis, pn_ending *e)
 {
-	if (!j->ends)
+	if (!j->ends && !j->c->scale)
 		return NULL;
 	int channel = w.group * j->f->out;
-	*e = (pn_ending){.silu = j->then->silu, .low = j->then->low, .high = j->then->high};
+	*e = (pn_ending){0};
+	if (j->c->scale) {
+		e->scale = j->c->scale + channel;
+		e->shift = j->c->shift + channel;
+	}
+	if (!j->ends)
+		return e;
+	e->silu = j->then->silu;
+	e->low = j->then->low;
+	e->high = j->then->high;
 	e->holds = e->low > -__builtin_inff() || e->high < __builtin_inff();
-	e->add = operand_at(j, j->then->addend, image, at, axis, channel, &e->add_row);
+	if (e->silu)
+		e->after = operand_at(j, j->then->addend, image, at, axis, channel, &e->after_row);
+	else
+		e->add = operand_at(j, j->then->addend, image, at, axis, channel, &e->add_row);
 	e->times = operand_at(j, j->then->factor, image, at, axis, channel, &e->times_row);
 	return e;
 }
@@ -407,9 +425,9 @@ static void depthwise_task(void *arg, int task, int thread)
 		s.place[0] = pn_inside(&a[0], z, &s.from[0], &s.to[0]);
 		s.place[1] = pn_inside(&a[1], y, &s.from[1], &s.to[1]);
 		s.dst = j->c->dst + image * j->c->dst_image + z * a[0].dst + y * a[1].dst;
-		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), j->f->bias, last && !e.silu ? &e : NULL);
+		k->depthwise(&s, j->f->weights, j->f->kernel, (size_t)padded(j->f->groups, k->lanes), first_sums(j), last);
 		if (last && e.silu)
-			k->silu(s.dst, a[2].dst, a[2].out, (size_t)j->f->groups, e.add, e.add_row);
+			k->silu(s.dst, a[2].dst, a[2].out, (size_t)j->f->groups, e.after, e.after_row);
 		finish(j, (int)image, r, 0, a[2].out, 0, j->f->groups, s.dst, j->d->threads.scratch(j->d->threads.pool, thread));
 	}
 }
@@ -479,7 +497,6 @@ int pn_convolve_backward(const pn_device *d, const pn_convolution *c, const pn_f
 {
 	const pn_axis *a = c->axis;
 	pn_filter to = *f;
-	to.bias = NULL;
 	if (!f->depthwise) {
 		to.in = f->out;
 		to.out = f->in;

@@ -12,7 +12,7 @@ typedef struct band {
 	const float *at[MOST_ROWS], *weight[MOST_ROWS];
 	ptrdiff_t src, dst, next_weight; // from a place, an output and a tap to the next one
 	int in;                          // places of a row
-	const float *bias;
+	const float *init;
 	const pn_ending *ending;
 } band;
 
@@ -23,7 +23,7 @@ INLINE void across(const band *b, const int taps, const int step, const int outp
 	vf acc[MOST_OUTPUTS], weight[MOST_WIDE];
 #pragma GCC unroll 8
 	for (int i = 0; i < outputs; i++)
-		acc[i] = !b->bias ? set(0) : part ? load_first(b->bias + channel, mask) : load(b->bias + channel);
+		acc[i] = !b->init ? set(0) : part ? load_first(b->init + channel, mask) : load(b->init + channel);
 	for (int r = 0; r < b->rows; r++) {
 		const float *p = b->at[r] + x * b->src + channel, *q = b->weight[r] + channel;
 #pragma GCC unroll 5
@@ -38,9 +38,16 @@ INLINE void across(const band *b, const int taps, const int step, const int outp
 					acc[(i - j) / step] = muladd(v, weight[j], acc[(i - j) / step]);
 		}
 	}
+	if (b->ending && b->ending->scale) {
+		const float *scale = b->ending->scale + channel, *shift = b->ending->shift + channel;
+		vf by = part ? load_first(scale, mask) : load(scale), more = part ? load_first(shift, mask) : load(shift);
+#pragma GCC unroll 8
+		for (int i = 0; i < outputs; i++)
+			acc[i] = muladd(acc[i], by, more);
+	}
 #pragma GCC unroll 8
 	for (int i = 0; i < outputs; i++, d += b->dst) {
-		vf v = b->ending ? smaller(set(b->ending->high), larger(set(b->ending->low), acc[i])) : acc[i];
+		vf v = b->ending && b->ending->holds ? smaller(set(b->ending->high), larger(set(b->ending->low), acc[i])) : acc[i];
 		if (part)
 			store_first(d + channel, v, mask);
 		else
@@ -84,12 +91,12 @@ static __attribute__((noinline)) void line_5_1(const band *b, const pn_strip *s)
 static __attribute__((noinline)) void line_5_2(const band *b, const pn_strip *s) { line(b, 5, 2, s); }
 
 // depthwise_rows is the function depthwise of pn_kernels where it can be, and tells whether that was so.
-static int depthwise_rows(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias, const pn_ending *ending)
+static int depthwise_rows(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *init, const pn_ending *ending)
 {
 	const pn_axis *a = s->axis;
 	if (a[2].dilation != 1 || (a[2].taps != 3 && a[2].taps != 5) || a[2].step > 2 || a[0].taps * a[1].taps > MOST_ROWS)
 		return 0;
-	band b = {.src = a[2].src, .dst = a[2].dst, .next_weight = a[2].weight_step * (ptrdiff_t)stride, .in = a[2].in, .bias = bias, .ending = ending};
+	band b = {.src = a[2].src, .dst = a[2].dst, .next_weight = a[2].weight_step * (ptrdiff_t)stride, .in = a[2].in, .init = init, .ending = ending};
 	for (int z = s->from[0]; z < s->to[0]; z++)
 		for (int y = s->from[1]; y < s->to[1]; y++, b.rows++) {
 			size_t row = (size_t)(a[0].weight + z * a[0].weight_step) * kernel[1] + (a[1].weight + y * a[1].weight_step);

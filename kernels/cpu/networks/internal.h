@@ -33,15 +33,16 @@ typedef struct pn_weights {
 	const float *weight;
 } pn_weights;
 
-// pn_ending is what becomes of sums while they are in registers: `add` is added and then `times` multiplied with,
-// unless they are NULL, whose rows are so far apart, and then they are held between low and high. With silu it is they
-// times their sigmoid to which is added, once they are in memory.
+// pn_ending is what becomes of sums while they are in registers: they are multiplied by `scale` and `shift` is added, a row
+// for all, `add` is added and then `times` multiplied with, whose rows are so far apart, unless they are NULL, and then they
+// are held between low and high. With silu they become products with their sigmoids once they are in memory, and
+// `after` is added.
 typedef struct pn_ending {
 	int silu;
 	float low, high;
-	const float *add, *times;
-	ptrdiff_t add_row, times_row;
-	int holds; // whether low and high are finite
+	const float *scale, *shift, *add, *times, *after;
+	ptrdiff_t add_row, times_row, after_row;
+	int holds; // whether low or high is finite
 } pn_ending;
 
 // pn_kernels are the functions of an instruction set.
@@ -74,8 +75,9 @@ struct pn_kernels {
 	// every_second sets n elements, at least one, to those of s that lie 2 apart.
 	void (*every_second)(float *d, const float *s, size_t n);
 
-	// depthwise convolves a strip; weights of a tap are `stride` floats. Of the ending nothing is added or multiplied.
-	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias,
+	// depthwise convolves a strip; weights of a tap are `stride` floats, and sums begin with init, or 0. Of the ending `add` and
+	// `times` are none.
+	void (*depthwise)(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *init,
 	                  const pn_ending *ending);
 	void (*maxima)(const pn_strip *s);
 	// means of a strip; scale holds what the sum of each output is multiplied by.

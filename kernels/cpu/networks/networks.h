@@ -67,7 +67,6 @@ typedef struct pn_filter {
 	int kernel[3];
 	int depthwise;
 	float *weights;
-	const float *bias; // NULL for none
 } pn_filter;
 
 // pn_filter_floats is how many floats the weights of f take.
@@ -80,15 +79,16 @@ typedef struct pn_convolution {
 	pn_axis axis[3];
 	float *dst;
 	const float *src;
+	const float *scale, *shift; // of each output; NULL for none, and without a shift there is no scale
 	ptrdiff_t dst_image, src_image;
 } pn_convolution;
 
-// pn_convolve computes a convolution and then, unless code is NULL, a program with so many operands beside the sum, and
+// pn_convolve computes a convolution, its scale and shift, and then, unless code is NULL, a program with so many operands beside the sum, and
 // after them its results beside the last register, which are those of `also`.
 void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f, const pn_instruction *code,
                  int instructions, const pn_image *operands, int count, const int64_t *also, int results);
 // pn_convolve_backward is the same with inputs and outputs of f exchanged: src has f's outputs, dst its inputs,
-// and there is no bias. It fails for want of memory.
+// and there is neither scale nor shift. It fails for want of memory.
 int pn_convolve_backward(const pn_device *d, const pn_convolution *c, const pn_filter *f);
 
 // pn_pool is the shape of a pool; a mean divides by the places that it counts: those from base of each axis to

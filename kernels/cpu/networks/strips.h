@@ -58,14 +58,20 @@ INLINE void put(const window *w, const int outputs, const int part, const vf *ac
 			store(d, acc[i]);
 }
 
-INLINE void depthwise_of(const window *w, const int outputs, const int part, const float *bias, const pn_ending *ending)
+INLINE void depthwise_of(const window *w, const int outputs, const int part, const float *init, const pn_ending *ending)
 {
 	vf acc[ACROSS];
 #pragma GCC unroll 8
 	for (int i = 0; i < outputs; i++)
-		acc[i] = bias ? get(w, part, bias + w->channel) : set(0);
+		acc[i] = init ? get(w, part, init + w->channel) : set(0);
 	EACH_TAP(w, outputs, vf weight = load(tap_weight(w, z, y, j));, acc[i] = muladd(v, weight, acc[i]););
-	if (ending)
+	if (ending && ending->scale) {
+		vf by = get(w, part, ending->scale + w->channel), more = get(w, part, ending->shift + w->channel);
+#pragma GCC unroll 8
+		for (int i = 0; i < outputs; i++)
+			acc[i] = muladd(acc[i], by, more);
+	}
+	if (ending && ending->holds)
 #pragma GCC unroll 8
 		for (int i = 0; i < outputs; i++)
 			acc[i] = smaller(set(ending->high), larger(set(ending->low), acc[i]));
@@ -129,12 +135,12 @@ INLINE void means_of(const window *w, const int outputs, const int part, const f
 		} \
 	}
 
-static void depthwise(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *bias, const pn_ending *ending)
+static void depthwise(const pn_strip *s, const float *weights, const int *kernel, size_t stride, const float *init, const pn_ending *ending)
 {
-	if (depthwise_rows(s, weights, kernel, stride, bias, ending))
+	if (depthwise_rows(s, weights, kernel, stride, init, ending))
 		return;
 	window w = {.s = s, .weights = weights, .kernel = kernel, .stride = stride};
-#define CALL(n, part) depthwise_of(&w, n, part, bias, ending)
+#define CALL(n, part) depthwise_of(&w, n, part, init, ending)
 	EACH_WINDOW(s, w, CALL)
 #undef CALL
 }

@@ -90,6 +90,29 @@ INLINE void begin(const int rows, const int vectors, const int half, sums *s, co
 WITH_ROWS(add_rows, +)
 WITH_ROWS(multiply_rows, *)
 
+// scale_rows multiplies sums by scale and adds shift, a row of each for all.
+INLINE void scale_rows(const int rows, const int vectors, const int half, sums *s, const pn_ending *e, const int part, vm mask)
+{
+	vf scale[2], shift[2];
+	hf half_scale = half_set(0), half_shift = half_set(0);
+	EACH_WHOLE
+	{
+		int some = part && !half && j == vectors - 1;
+		scale[j] = some ? load_first(e->scale + j * PN_LANES, mask) : load(e->scale + j * PN_LANES);
+		shift[j] = some ? load_first(e->shift + j * PN_LANES, mask) : load(e->shift + j * PN_LANES);
+	}
+	if (half) {
+		half_scale = part ? half_load_first(e->scale + vectors * PN_LANES, mask) : half_load(e->scale + vectors * PN_LANES);
+		half_shift = part ? half_load_first(e->shift + vectors * PN_LANES, mask) : half_load(e->shift + vectors * PN_LANES);
+	}
+	EACH_ROW
+	{
+		EACH_WHOLE s->whole[i][j] = muladd(s->whole[i][j], scale[j], shift[j]);
+		if (half)
+			s->half[i] = half_muladd(s->half[i], half_scale, half_shift);
+	}
+}
+
 INLINE void finish_rows(const int rows, const int vectors, const int half, const sums *s, float *c, ptrdiff_t ldc, const int part, vm mask)
 {
 	EACH_ROW
@@ -135,6 +158,10 @@ INLINE void tile_of(const int rows, const int vectors, const int half, int cols,
 		begin(rows, vectors, half, &s, init, step, 0, mask);
 	for (int j = 0; j < runs; j++)
 		add_run(rows, vectors, half, k, a[j], lda, b + j * (ptrdiff_t)k * ldb, ldb, &s);
+	if (ending && ending->scale && part)
+		scale_rows(rows, vectors, half, &s, ending, 1, mask);
+	else if (ending && ending->scale)
+		scale_rows(rows, vectors, half, &s, ending, 0, mask);
 	if (ending && ending->add && part)
 		add_rows(rows, vectors, half, &s, ending->add, ending->add_row, 1, mask);
 	else if (ending && ending->add)

@@ -80,7 +80,7 @@ func benchmarkConv(b *testing.B, s kernels.ConvSpec, without []cuda.Candidate) {
 	const images, size = 4, 80
 	s.Strides, s.Dilations = []int{1, 1}, []int{1, 1}
 	gpu := backend(b, openDevice(b), without...)
-	filter, err := gpu.NewFilter(s, kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: s.Out, Cols: s.Taps(), Data: make([]byte, 4*s.Out*s.Taps())}, kernels.HostTensor{})
+	filter, err := gpu.NewFilter(s, kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: s.Out, Cols: s.Taps(), Data: make([]byte, 4*s.Out*s.Taps())})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func benchmarkConv(b *testing.B, s kernels.ConvSpec, without []cuda.Candidate) {
 	}
 	in, out, origin := tensor(s.In), tensor(s.Out), []int{-(s.Kernel[0] / 2), -(s.Kernel[1] / 2)}
 	for b.Loop() {
-		gpu.Conv(out, in, filter, origin, nil)
+		gpu.Conv(out, in, filter, kernels.Affine{}, origin, nil)
 		if err := gpu.Sync(); err != nil {
 			b.Fatal(err)
 		}

@@ -64,8 +64,7 @@ func oneConv(t *testing.T, open kerneltest.Open) error {
 	b := open(t).(*cuda.Backend)
 	spec := kernels.ConvSpec{In: 4, Out: 8, Groups: 1, Kernel: []int{3, 3}, Strides: []int{1, 1}, Dilations: []int{1, 1}}
 	weight := kernels.HostTensor{Name: "weight", Type: kernels.F32, Rows: 8, Cols: 36, Data: make([]byte, 4*8*36)}
-	bias := kernels.HostTensor{Name: "bias", Type: kernels.F32, Rows: 1, Cols: 8, Data: make([]byte, 4*8)}
-	f, err := b.NewFilter(spec, weight, bias)
+	f, err := b.NewFilter(spec, weight)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +77,9 @@ func oneConv(t *testing.T, open kerneltest.Open) error {
 		t.Cleanup(buf.Free)
 		return kernels.Tensor{Buf: buf, Shape: []int{2, 6, 6, channels}, Stride: []int{36 * channels, 6 * channels, channels, 1}}
 	}
-	dst, src := tensor(8), tensor(4)
+	dst, src, shift := tensor(8), tensor(4), tensor(8).Buf
 	relu := &kernels.Program{Operands: 1, Code: []kernels.Instruction{{Op: kernels.Constant}, {Op: kernels.Max, A: 0, B: 1}}}
-	b.Conv(dst, src, f, []int{-1, -1}, relu)
+	b.Conv(dst, src, f, kernels.Affine{Shift: shift}, []int{-1, -1}, relu)
 	b.ConvBackward(src, dst, f, []int{-1, -1})
 	return b.Sync()
 }

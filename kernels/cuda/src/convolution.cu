@@ -7,7 +7,7 @@ struct pf_convolution {
     pf_window window;
     int64_t group_in, group_out; /* channels of a group */
     const float *weight;         /* forward [tap][input of the group][output]; backward [tap][output of the group][input] */
-    const float *bias;           /* [output] or null */
+    const float *scale, *shift;  /* [output] or null */
     pf_program then;             /* of the sum, which is given; nothing if it has no code */
 };
 
@@ -25,7 +25,7 @@ static __device__ inline uint32_t element_at(const pf_image &m, const pf_place &
 /* Outputs along the last spatial dimension that one thread computes. */
 #define PF_STRIP 4
 
-/* out = then(conv(in) + bias). threads: the elements of out, with strips of pixels in place of pixels. */
+/* out = then(conv(in) * scale + shift). threads: the elements of out, with strips of pixels in place of pixels. */
 PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
 {
     pf_image strips = c.out;
@@ -71,7 +71,7 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
             }
         }
     __shared__ float slots[PF_SHARED_SLOTS * PF_BLOCK];
-    float bias = c.bias ? c.bias[p.c] : 0;
+    float scale = c.scale ? c.scale[p.c] : 1, shift = c.shift ? c.shift[p.c] : 0;
 #pragma unroll 1
     for (int i = 0; i < PF_STRIP; i++)
         if (x + i < c.out.size[2]) {
@@ -79,7 +79,8 @@ PF_KERNEL PF_FOUR_BLOCKS pf_conv(const PF_ARGUMENT pf_convolution c)
 #pragma unroll
             for (int j = 0; j + 1 < PF_STRIP; j++) /* the next one comes first: sums have no address */
                 sum[j] = sum[j + 1];
-            value = c.bias ? value + bias : value;
+            value = c.scale ? value * scale : value;
+            value = c.shift ? value + shift : value;
             if (c.then.count)
                 value = interpret(c.then, element_at(c.out, p, x + i), value, slots + threadIdx.x, PF_BLOCK);
             pixel_of(c.out, p.n, p.at[0], p.at[1], x + i)[p.c] = value;
