@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,50 @@ func TestMeasuredWhileItRuns(t *testing.T) {
 	}
 	if out := w.step("cpu", info(1, 1.5, measured, 5)); len(pick[*wire.Abort](out)) != 1 {
 		t.Errorf("another network in its place makes the Core send %v", out)
+	}
+}
+
+// TestNetworkIsExchanged: a network that is another one from now on, of the same tensors, keeps what waits and the pass that runs,
+// and its pieces are used without a Load where they are there; those of the old one alone are dropped.
+func TestNetworkIsExchanged(t *testing.T) {
+	w := newWorld(t, DefaultConfig())
+	w.frontend("web")
+	specs := []wire.TensorSpec{{Name: "x", Type: engine.FP32, Shape: []int{-1, 4}}}
+	info := func(print string, pieces []uint32, resident ...bool) *wire.Hello {
+		e := &wire.ExecutorInfo{Device: "test", Memory: 1 << 30, LoadRate: 1e9, Models: []wire.ModelInfo{{
+			Name: "n", Fingerprint: print, Weights: pieces, Tensors: &wire.TensorLimits{Inputs: specs, MaxPassItems: 1},
+		}}}
+		for _, is := range resident {
+			e.Weights = append(e.Weights, wire.Weight{Bytes: 1 << 20, Resident: is})
+		}
+		return &wire.Hello{Role: wire.RoleExecutor, Name: "cpu", Epoch: 1, Executor: e}
+	}
+	submit := func(id engine.JobID) []Envelope {
+		work := &engine.Tensors{Inputs: []engine.Ref{{Name: "x", Type: engine.FP32, Shape: []int{1, 4}, Blob: "b"}}, Frames: 1}
+		return w.step("web", &wire.Submit{Job: engine.Job{ID: id, Model: "n", Work: work}})
+	}
+	done := func(pass wire.PassID, job engine.JobID) []Envelope {
+		return w.step("cpu", &wire.Done{Pass: pass, Took: time.Millisecond, Items: []wire.ItemResult{{Job: job, Output: &engine.TensorOutput{}}}})
+	}
+	w.step("cpu", info("a", []uint32{0, 1}, true, true))
+	run := pick[*wire.Run](submit(1))
+	if len(run) != 1 || len(submit(2)) != 0 {
+		t.Fatalf("%d passes run", len(run))
+	}
+	out := w.step("cpu", info("b", []uint32{0, 2}, true, true, true))
+	if len(pick[*wire.Abort](out))+len(pick[*wire.Result](out))+len(pick[*wire.Load](out)) != 0 {
+		t.Errorf("the exchange makes the Core send %v", out)
+	}
+	next := done(run[0].Pass, 1)
+	runs, drops := pick[*wire.Run](next), append(pick[*wire.Drop](out), pick[*wire.Drop](next)...)
+	if len(pick[*wire.Result](next)) != 1 || len(runs) != 1 || len(pick[*wire.Load](next)) != 0 {
+		t.Fatalf("the end of the pass makes the Core send %v", next)
+	}
+	if len(drops) != 1 || !slices.Equal(drops[0].Weights, []uint32{1}) {
+		t.Errorf("dropped is %+v", drops)
+	}
+	if last := done(runs[0].Pass, 2); len(pick[*wire.Result](last)) != 1 {
+		t.Errorf("the end of the next pass makes the Core send %v", last)
 	}
 }
 

@@ -54,8 +54,8 @@ var CUDA = Access{driver.BusIDs, driver.Open}
 type Runner interface {
 	executor.Runner
 	// SetModels makes the models those given, in that order. One that is there no longer takes no more passes.
-	// One that stays may have another Keep or Idle; one that is to change otherwise, or whose files have, is
-	// only removed, and again asks for the same call once the scheduler was told.
+	// One that stays may have another Keep or Idle; of one that is to change otherwise, or whose files have, each
+	// call does a part, and again asks for the next once the scheduler was told.
 	SetModels(models []host.Model) (again bool)
 	// Ahead reads what models are for SetModels to take it from there, which the device waits for. It may be
 	// called by any goroutine.

@@ -48,6 +48,7 @@ type Host struct {
 
 	table []wire.Weight        // Resident is set by Info
 	at    map[store.Key]uint32 // positions in table
+	told  int                  // pieces of table that Info has told of
 	rate  rate
 }
 
@@ -63,6 +64,9 @@ type hosted struct {
 	chunks  []uint32 // the position of each of its chunks among all weights
 	offered bool     // the scheduler may know of its pages
 	ready   bool     // it was once
+	next    *hosted  // what it is to be, while that is not all there; nil mostly
+	beside  bool     // it was opened to be another's next
+	refused bool     // that could not be opened, in this change of the models
 
 	area             *area // nil while it has no memory
 	pages, hostPages int
@@ -71,9 +75,14 @@ type hosted struct {
 
 // Info implements executor.Runner.
 func (h *Host) Info() wire.ExecutorInfo {
+	for _, m := range h.list {
+		for _, at := range m.chunks {
+			h.told = max(h.told, int(at)+1)
+		}
+	}
 	info := wire.ExecutorInfo{
 		Device: h.o.Backend.Name(), Memory: uint64(h.weightRoom()), LoadRate: h.rate.bytesPerSecond(), CanPause: true, Nests: true,
-		Weights: slices.Clone(h.table),
+		Weights: slices.Clone(h.table[:h.told]),
 	}
 	h.describeChunks(info.Weights)
 	for _, m := range h.list {
@@ -223,6 +232,10 @@ func (h *Host) freeAll() {
 
 // release gives back all that is a model's.
 func (h *Host) release(m *hosted) {
+	if m.next != nil {
+		h.release(m.next)
+		m.next = nil
+	}
 	if m.tenant != nil {
 		m.Close()
 	}

@@ -107,6 +107,9 @@ func (h *Host) Drop(weights []uint32) {
 	for _, m := range h.runnableModels() {
 		for _, w := range weights {
 			m.dropWeight(w)
+			if m.next != nil {
+				m.next.dropWeight(w)
+			}
 		}
 	}
 }

@@ -9,30 +9,34 @@ import (
 
 // SetModels makes the models those given, in that order. One that is there no longer takes no more passes,
 // and gives its memory back when the last one is closed. A new one has its pages out of what weights leave
-// free, which may be fewer than it had from the start. Of one that stays, Keep and Idle may change; one that
-// is to change otherwise, or whose files have, is only removed, and the same call is wanted again after the
+// free, which may be fewer than it had from the start. Of one that stays, Keep and Idle may change. One that is to change
+// otherwise, or whose files have, goes on until what it is to be is there in its place: the same call is wanted again, as each
+// does a little of that. An LLM, and what has no room beside itself, is removed, and the same call is wanted again after the
 // scheduler was told: nothing that it knows of that model's pages holds any more.
 func (h *Host) SetModels(models []Model) (again bool) {
 	before := h.list
 	h.list = nil
+	changed := map[*hosted]Model{}
 	for _, spec := range models {
 		m := findModel(before, spec.Name)
 		switch {
 		case m == nil || !m.offered: // it is new, or tried anew
+			continue
 		case m.canStay(spec):
 			m.Keep, m.Idle = spec.Keep, spec.Idle
-			h.list = append(h.list, m)
 		default:
-			again = true
+			changed[m] = spec
 		}
+		h.list = append(h.list, m)
 	}
+	again, removed := h.changeModels(changed)
 	for _, m := range before {
 		if !slices.Contains(h.list, m) {
 			h.gone = append(h.gone, m)
 		}
 	}
 	h.releaseUnused()
-	if again {
+	if removed {
 		return true
 	}
 	for i, spec := range models {
@@ -41,7 +45,32 @@ func (h *Host) SetModels(models []Model) (again bool) {
 		}
 	}
 	h.sources.clearAhead()
-	return false
+	for _, m := range h.list {
+		m.refused = m.refused && again
+	}
+	return again
+}
+
+// changeModels exchanges models of the list or removes them, and reports whether any is still to be exchanged, and removed ones
+// to be added.
+func (h *Host) changeModels(changed map[*hosted]Model) (again, removed bool) {
+	var list []*hosted
+	for _, m := range h.list {
+		serving, more := m, false
+		if spec, ok := changed[m]; ok && m.canBeExchanged() {
+			serving, more = h.exchangeModel(m, spec)
+		} else if ok {
+			serving = nil
+		}
+		again = again || more
+		if serving == nil {
+			removed = true
+		} else {
+			list = append(list, serving)
+		}
+	}
+	h.list = list
+	return again, removed
 }
 
 // findModel is the model of a name, or nil.

@@ -63,13 +63,20 @@ func (h *Host) read(m *hosted) error {
 	return h.loadProfile(m)
 }
 
-// indexChunks finds the model's pieces among all weights, or puts them at the end.
+// indexChunks finds the model's pieces among all weights, or puts them at the end. So are those of what another model is to be
+// that no model has now: which pieces are there the scheduler believes of new ones alone.
 func (h *Host) indexChunks(m *hosted) {
+	listed := map[uint32]bool{}
+	for _, other := range h.list {
+		for _, at := range other.chunks {
+			listed[at] = true
+		}
+	}
 	for _, c := range m.Chunks() {
 		at, known := h.at[c.Key]
-		if !known {
+		if !known || m.beside && !listed[at] {
 			at = uint32(len(h.table))
-			h.at[c.Key] = at
+			h.at[c.Key], listed[at] = at, true
 			h.table = append(h.table, wire.Weight{Bytes: uint64(c.Bytes)})
 		}
 		m.chunks = append(m.chunks, at)

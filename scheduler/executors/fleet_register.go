@@ -50,9 +50,11 @@ func (f *Fleet) UpdateExecutor(e *Executor, info *wire.ExecutorInfo) (displaced 
 	return displaced
 }
 
-// isSameModel says whether an instance is that of a model as it is told now: the same jobs are done with the same pages.
+// isSameModel says whether an instance is that of a model as it is told now: the same jobs are done with the same pages. A
+// network has none, and may be exchanged for another one that does the same jobs.
 func isSameModel(inst *Instance, m *wire.ModelInfo) bool {
-	return inst.Info.Name == m.Name && inst.Info.Fingerprint == m.Fingerprint && inst.Info.Reason == m.Reason &&
+	exchanged := m.Tensors != nil && m.Tokens == nil && m.Reason == ""
+	return inst.Info.Name == m.Name && (inst.Info.Fingerprint == m.Fingerprint || exchanged) && inst.Info.Reason == m.Reason &&
 		reflect.DeepEqual(inst.Info.Tokens, m.Tokens) && reflect.DeepEqual(withoutMeasuredCosts(inst.Info.Tensors), withoutMeasuredCosts(m.Tensors))
 }
 
@@ -85,7 +87,11 @@ func (f *Fleet) addInstance(e *Executor, m wire.ModelInfo) {
 
 // renewInstance takes in what is told anew of a model. It returns the jobs of one that can be run no more.
 func (f *Fleet) renewInstance(inst *Instance, m wire.ModelInfo) []*Job {
+	exchanged := inst.Info.Fingerprint != m.Fingerprint
 	inst.Renew(m)
+	if exchanged {
+		f.poolOf(inst).electInfo()
+	}
 	if !inst.Useless() || !inst.Waits() {
 		return nil
 	}

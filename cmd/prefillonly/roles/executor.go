@@ -108,7 +108,7 @@ func changeModels(ctx context.Context, s settings.Settings, runner device.Runner
 	}
 	list := modellist.Hosted(next)
 	runner.Ahead(ctx, list)
-	for again := true; again; { // a model that changes is removed first, and the scheduler told
+	for again := true; again; { // a model that changes does so little by little, between passes
 		changed := make(chan bool, 1)
 		select {
 		case changes <- func() error { defer close(changed); changed <- runner.SetModels(list); return nil }:
