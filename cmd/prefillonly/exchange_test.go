@@ -34,7 +34,7 @@ func placedEye(t *testing.T, place float64) string {
 func TestNetworksAreExchangedWithoutAGap(t *testing.T) {
 	files := []string{placedEye(t, 0.25), placedEye(t, 0.5)}
 	p := serveEyes(t, eyeEntry("eye", files[0]))
-	if status, text := p.declare(`{"name":"door","source":"drawn.mp4","loop":true,"rate":5}`); status != http.StatusCreated {
+	if status, text := p.declare(`{"name":"door","source":"drawn.mp4","loop":true,"rate":10}`); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	p.untilStream("door", "is seen", func(s streamStatus) bool { return s.Number > 3 })
@@ -58,12 +58,14 @@ func TestNetworksAreExchangedWithoutAGap(t *testing.T) {
 	}
 	for i := range 20 {
 		p.reread("models:\n"+eyeEntry("eye", files[(i+1)%2]), "model exchanged")
+		now := p.untilStream("door", "goes on", func(s streamStatus) bool { return s.State == "running" }).Number
+		p.untilStream("door", "is seen", func(s streamStatus) bool { return s.Number > now })
 	}
 	broken := filepath.Join(t.TempDir(), "broken.onnx")
 	if err := os.WriteFile(broken, []byte("no network"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.reread("models:\n"+eyeEntry("eye", broken), "model left as it is")
+	p.reread("models:\n"+eyeEntry("eye", broken), "the configuration is left as it is")
 	before := answers.Load()
 	p.until("answered by the one that is left", func() bool { return answers.Load() > before+5 || t.Failed() })
 	over.Store(true)

@@ -71,9 +71,5 @@ func (h *Host) advanceExchange(m *hosted, spec Model) (done bool, err error) {
 			return false, err
 		}
 	}
-	if !n.ready {
-		n.ready = true
-		h.tellLoaded(n)
-	}
 	return true, nil
 }

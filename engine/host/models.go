@@ -158,7 +158,7 @@ func (h *Host) adoptWeights(m *hosted) error {
 			}
 		}
 	}
-	if m.Ready() {
+	if m.Ready() && !m.ready {
 		m.ready = true
 		h.tellLoaded(m)
 	}
