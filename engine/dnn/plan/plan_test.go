@@ -204,7 +204,7 @@ func agrees(b kernels.Backend, g *graph.Graph, w *writer, step, tolerance float6
 		}
 		for i := range got {
 			apart, err := differ(got[i], want[i])
-			if err == nil && apart > tolerance && apart > 10*rounded(g, inputs, want, i) {
+			if err == nil && apart > tolerance && apart > 50*rounded(g, inputs, want, i) {
 				err = fmt.Errorf("%g of the range apart", apart)
 			}
 			if err != nil {
