@@ -26,6 +26,7 @@ var turnless = map[string]string{
 	"videoext/camera":       "a camera's machine is another one",
 	"videoext/resolve":      "measures",
 	"cmd/prefillonly/video": "a command computes alone",
+	"merging/local":         "a command trains alone",
 }
 
 // TestStagesRunInTurns: pictures, tensors, sounds and bodies are decoded where a processor's turn is waited for, so that all of it keeps to one order.
