@@ -27,15 +27,16 @@ type Options struct {
 
 // What Options leave out.
 const (
-	DefaultBatch      = 8
+	DefaultBatch      = 4
 	DefaultFrameBytes = 256 << 20
 )
 
 // Rates to begin with, in parts of a parameter's own size by Adam: of adopters, which come from far away and train little beside biases, and of copies
 // trained together, whose networks are at an optimum.
 const (
-	AdoptionRate = 0.1
-	JointRate    = 0.002
+	AdoptionRate  = 0.15
+	AdoptionDecay = 0.55 // what an epoch leaves of it
+	JointRate     = 0.002
 )
 
 // Trainer opens sessions on this machine.

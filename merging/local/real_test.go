@@ -68,7 +68,7 @@ func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 		t.Fatalf("%d ties, %v; want 110", len(ties), err)
 	}
 	began := time.Now()
-	for _, part := range []float64{1.5, 1, 0.5, 0.25} {
+	for _, part := range []float64{1, 0.65, 0.35, 0.15} {
 		losses, err := in.Train(ctx, 0.6, part*AdoptionRate)
 		if err != nil {
 			t.Fatal(err)

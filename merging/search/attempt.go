@@ -15,7 +15,8 @@ type attempt struct {
 	models    []int           // that are trained
 	scores    []trainer.Score // the last, by model
 	judged    int             // of models, since they were trained last
-	rate      float64
+	rate      float64         // that it began with, or half of it where that stalled
+	decay     float64
 	epochs    float64    // so far
 	share     float64    // of an epoch, the last time
 	lifts     []progress // by model
@@ -44,9 +45,12 @@ const (
 )
 
 func newAttempt(ties []trainer.Tie, originals []trainer.Score, o Options) *attempt {
-	a := &attempt{ties: ties, target: o.Target, originals: originals, rate: o.Rate, scores: slices.Clone(originals), lifts: make([]progress, len(originals))}
+	a := &attempt{ties: ties, target: o.Target, originals: originals, rate: o.Rate, decay: o.Decay, scores: slices.Clone(originals), lifts: make([]progress, len(originals))}
 	if o.Joint > 0 && slices.ContainsFunc(ties, func(t trainer.Tie) bool { return t.Donor == trainer.NoDonor }) {
-		a.rate = o.Joint
+		a.rate, a.decay = o.Joint, 1
+	}
+	if a.decay == 0 {
+		a.decay = 1
 	}
 	for i := range originals {
 		if slices.ContainsFunc(ties, func(t trainer.Tie) bool { return adopts(t, i) }) {
@@ -75,7 +79,7 @@ func (a *attempt) train() *Train {
 		}
 	}
 	a.share = math.Min(math.Max(share, leastShare), mostEpochs-a.epochs)
-	return &Train{a.share, a.rate}
+	return &Train{a.share, a.rate * math.Max(math.Pow(a.decay, a.epochs), leastRate)}
 }
 
 // lift is how much of a score a model gained in an epoch, the last time; all of it if it gained nothing, so that a whole epoch is next.

@@ -18,19 +18,21 @@ type Options struct {
 	Target float64       // share of its file's score that a model keeps at least, by the lower bound of its score
 	Budget time.Duration // looked at between two events
 	Rate   float64       // of the trainer's steps
-	Joint  float64       // of those where a copy has no donor; 0: Rate
+	Joint  float64       // of those where a copy has no donor, which does not fade; 0: Rate
+	Decay  float64       // what an epoch leaves of Rate; 0: all of it
 	Cost   []float64     // of a frame, by model: donors are the dearest
 }
 
 // What is fixed, after the paper.
 const (
-	mostEpochs    = 10   // of an attempt
-	patience      = 2    // epochs without a lift that end an attempt
-	firstLift     = 0.1  // of a score in an epoch, while none is known
-	leastShare    = 0.25 // of an epoch, between two looks
-	leastObjects  = 100  // that a feed's held-out frames must have to judge by
-	improvedLoss  = 0.99 // of the least loss: less of it is a lift while the score is 0
-	stalledFactor = 0.5  // of the rate, after an epoch without a lift
+	mostEpochs    = 10    // of an attempt
+	patience      = 2     // epochs without a lift that end an attempt
+	firstLift     = 0.1   // of a score in an epoch, while none is known
+	leastShare    = 0.25  // of an epoch, between two looks
+	leastObjects  = 100   // that a feed's held-out frames must have to judge by
+	improvedLoss  = 0.99  // of the least loss: less of it is a lift while the score is 0
+	stalledFactor = 0.5   // of the rate, after an epoch without a lift
+	leastRate     = 0.125 // of the rate that it fades to
 )
 
 // An Event is what came of the last of the actions: *Scored or *Trained.

@@ -96,7 +96,7 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 	}
 	inputs := generations.Inputs{Policy: f.policy, Target: f.target, Seed: f.seed}
 	run := &generations.Run{
-		Options: search.Options{Policy: search.Policy(f.policy), Target: f.target, Budget: f.budget, Rate: local.AdoptionRate, Joint: jointRate(search.Policy(f.policy)), Cost: costs(networks)},
+		Options: search.Options{Policy: search.Policy(f.policy), Target: f.target, Budget: f.budget, Rate: local.AdoptionRate, Decay: local.AdoptionDecay, Joint: jointRate(search.Policy(f.policy)), Cost: costs(networks)},
 	}
 	var described []merging.Model
 	var opened []trainer.Model
