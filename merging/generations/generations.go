@@ -55,18 +55,29 @@ type Input struct {
 	ClipSHA256 string `json:"clip_sha256"`
 }
 
-// check refuses names that are not those of files, or of two models.
-func (in *Inputs) check() error {
-	for i, m := range in.Models {
-		if filepath.Base(m.Name) != m.Name || strings.ContainsAny(m.Name, "/\x00") || len(m.Name) > 200 || m.Name == "." || m.Name == ".." {
-			return fmt.Errorf("model %q: its name is to be that of a file", m.Name)
+// checkNames refuses names that are not those of files, or of two models.
+func (in *Inputs) checkNames() error {
+	var names []string
+	for _, m := range in.Models {
+		names = append(names, m.Name)
+	}
+	return checkModelNames(names)
+}
+
+func checkModelNames(names []string) error {
+	for i, name := range names {
+		if strings.ContainsAny(name, "/\x00") || len(name) > 200 || name == "" || name == "." || name == ".." {
+			return fmt.Errorf("invalid name of a model %q: want that of a file, without slashes and of at most 200 bytes", name)
 		}
-		if slices.ContainsFunc(in.Models[:i], func(o Input) bool { return o.Name == m.Name }) {
-			return fmt.Errorf("two models are called %s: give one of them another name", m.Name)
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("two models are called %s: give one of them another name", name)
 		}
 	}
 	return nil
 }
+
+// fileOf is a model's file in a generation's directory.
+func fileOf(model string) string { return model + ".onnx" }
 
 // difference names what another run's inputs have differently; "" for nothing.
 func (in *Inputs) difference(other *Inputs) string {
@@ -95,7 +106,7 @@ func (in *Inputs) difference(other *Inputs) string {
 
 // Open opens the directory of a merge, which is made if there is none. One of other inputs is refused, as is one that holds something else.
 func Open(path string, in Inputs) (*Dir, error) {
-	if err := errors.Join(in.check(), checkForeign(path)); err != nil {
+	if err := errors.Join(in.checkNames(), checkForeign(path)); err != nil {
 		return nil, err
 	}
 	d, err := open(path)
@@ -142,7 +153,7 @@ func checkForeign(path string) error {
 	}
 	for _, e := range entries {
 		if !own.MatchString(e.Name()) {
-			return fmt.Errorf("%s holds %s, which is no merge's: give a directory that is empty, or is not there", path, e.Name())
+			return fmt.Errorf("%s holds %s, which does not belong to a merge: give a directory that is empty, or is not there", path, e.Name())
 		}
 	}
 	return nil
@@ -233,7 +244,7 @@ func readMerge(path, dir string) (*Merge, error) {
 		return nil, err
 	}
 	m := &Merge{}
-	if err := json.Unmarshal(text, m); err != nil {
+	if err := errors.Join(json.Unmarshal(text, m), m.check()); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return m, nil

@@ -339,7 +339,7 @@ func TestOthersInputsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.dir = foreign
-	refused("holds letter.txt, which is no merge's", func(*Inputs) {})
+	refused("holds letter.txt, which does not belong to a merge", func(*Inputs) {})
 }
 
 // TestRevert: originals and earlier generations come back, of one model or of all.
@@ -377,6 +377,41 @@ func TestRevert(t *testing.T) {
 	}
 	if _, err := d.RevertTo(9); err == nil || !strings.Contains(err.Error(), "no generation 9: there are [0 1 2 3]") {
 		t.Error(err)
+	}
+}
+
+// TestDescriptionsAreNotTrusted: what merge.json says decides of no file outside of its generation, and of none that is damaged.
+func TestDescriptionsAreNotTrusted(t *testing.T) {
+	for _, c := range []struct{ file, old, new, want string }{
+		{"current/merge.json", `"file": "b.onnx"`, `"file": "../../b.onnx"`, `invalid file "../../b.onnx" of model b: want b.onnx`},
+		{"current/merge.json", `"name": "b"`, `"name": "../b"`, `invalid name of a model "../b"`},
+		{"0000/merge.json", `"name": "b"`, `"name": "a"`, "two models are called a"},
+		{"0000/merge.json", `"models": [`, `"models": [], "was": [`, "they are of two merges"},
+		{"0000/b.onnx", "", "x", "0000/b.onnx is damaged: its sha256 is "},
+		{"current/a.onnx", "", "x", "a.onnx is damaged: its sha256 is "},
+	} {
+		m := newMerge(t, t.TempDir())
+		if _, err := m.carry(); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(m.dir, c.file)
+		content, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(content), c.old) {
+			t.Fatal(err, c.old)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(content), c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenExisting(m.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.Revert([]string{"b"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; want %s", c.file, got, err, c.want)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

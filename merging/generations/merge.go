@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,6 +47,19 @@ type Merged struct {
 	ShipBytes int64             `json:"ship_bytes"`
 }
 
+// check holds a description to what this package writes, as its files are read and written by their names.
+func (m *Merge) check() error {
+	if err := checkModelNames(m.names()); err != nil {
+		return err
+	}
+	for _, of := range m.Models {
+		if of.File != fileOf(of.Name) {
+			return fmt.Errorf("invalid file %q of model %s: want %s", of.File, of.Name, fileOf(of.Name))
+		}
+	}
+	return nil
+}
+
 // alterations are the held-out frames, altered, on which a success is looked at, too.
 var alterations = map[string]trainer.Split{"dark": trainer.HeldOutDark, "mirrored": trainer.HeldOutMirrored, "noisy": trainer.HeldOutNoisy}
 
@@ -80,7 +95,7 @@ func (d *Dir) build(ctx context.Context, plan *merging.Plan, session trainer.Ses
 		if Sum(content) != in.SHA256 {
 			return nil, nil, fmt.Errorf("%s has changed since the merge began: put the old file back, or begin anew", in.File)
 		}
-		of := Merged{Name: in.Name, File: in.Name + ".onnx", Original: in.File, OriginalSHA256: in.SHA256, Score: *scoreOf(ship.Scores[i]), Changed: []string{}}
+		of := Merged{Name: in.Name, File: fileOf(in.Name), Original: in.File, OriginalSHA256: in.SHA256, Score: *scoreOf(ship.Scores[i]), Changed: []string{}}
 		if constants := session.Constants(i); ship.Attempt > 0 && len(constants) > 0 {
 			if of.Altered, err = lookAltered(ctx, session, i); err != nil {
 				return nil, nil, err
@@ -183,6 +198,9 @@ func (d *Dir) Revert(models []string) (*Merge, error) {
 	if len(models) == 0 {
 		return original, d.point(0)
 	}
+	if !slices.Equal(current.names(), original.names()) {
+		return nil, fmt.Errorf("%s: the current generation is of %v, and %s of %v: they are of two merges", d.path, current.names(), generation(0), original.names())
+	}
 	var files [][]byte
 	changed := false
 	for i := range current.Models {
@@ -193,9 +211,13 @@ func (d *Dir) Revert(models []string) (*Merge, error) {
 			current.leave(of.Name)
 			changed = true
 		}
-		content, err := os.ReadFile(filepath.Join(d.path, from, current.Models[i].File))
+		path := filepath.Join(d.path, from, current.Models[i].File)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
+		}
+		if sum := Sum(content); sum != current.Models[i].SHA256 {
+			return nil, fmt.Errorf("%s is damaged: its sha256 is %s, want %s", path, sum, current.Models[i].SHA256)
 		}
 		files = append(files, content)
 	}
@@ -228,6 +250,9 @@ func (m *Merge) leave(model string) {
 // RevertTo makes another generation the current one.
 func (d *Dir) RevertTo(n int) (*Merge, error) {
 	m, err := readMerge(d.path, generation(n))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	if err != nil {
 		numbers, _ := list(d.path)
 		return nil, fmt.Errorf("%s has no generation %d: there are %v", d.path, n, numbers)

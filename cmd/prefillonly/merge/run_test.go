@@ -138,7 +138,7 @@ func TestBadMergesAreNamed(t *testing.T) {
 		{run(a, filepath.Join(dir, "none.onnx"), both), "none.onnx"},
 		{[]string{"status", dir}, dir + " has no merge"},
 		{[]string{"revert", dir}, dir + " has no merge"},
-		{[]string{"run", a, b, both, "--out", dir}, dir + " holds other.onnx, which is no merge's"},
+		{[]string{"run", a, b, both, "--out", dir}, dir + " holds other.onnx, which does not belong to a merge"},
 		{[]string{"revert", dir, "--to", "1", "--model", "a"}, "want one of them"},
 	} {
 		if text, err := execute(c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
