@@ -162,6 +162,9 @@ func TestSessionsThatSayNothingMakeRoom(t *testing.T) {
 	h.mustDeclare(`{"name":"door","source":"camera","method":"mpeg"}`)
 	hello := said(t, &session.Hello{Width: 96, Height: 64, Rate: 12, Camera: "c"})
 	first := h.session("door", hello[:3])
+	if _, err := first.from.Peek(1); err != nil { // its answer begins as soon as it is counted
+		t.Fatal(err)
+	}
 	for range 2 * maxBeginning {
 		h.session("door", hello[:3])
 	}
