@@ -2,7 +2,10 @@
 // interface, its buffers and views. Implementations are in the packages below it.
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // DType is an element type in memory.
 type DType uint8
@@ -232,6 +235,16 @@ type AttentionSpec struct {
 	Window int // a token sees itself and the Window-1 tokens before it; 0 = all (Mistral's sliding window)
 }
 
+// RopeAt is what a pair is turned by at a position: the cosine and sine of pos*freq (a product in float32, as transformers has it), times scale; a
+// pair whose frequency is 0 stays as it is.
+func RopeAt(pos int, freq, scale float32) (cos, sin float32) {
+	if freq == 0 {
+		return 1, 0
+	}
+	s, c := math.Sincos(float64(float32(pos) * freq))
+	return float32(c) * scale, float32(s) * scale
+}
+
 // Backend computes on one device. One goroutine calls it at a time; an implementation may use
 // several threads inside a call, and all calls have taken effect when Sync returns.
 //
@@ -273,8 +286,7 @@ type Backend interface {
 	// lives.
 	NewTable(t HostTensor) (Table, error)
 	NewVector(t HostTensor) (Vector, error)
-	// NewRope makes the angles pos*invFreq[i] (product and angle in float32, as transformers does)
-	// times scale for positions below max; pairs are (i, i+dim/2), as in Llama's checkpoints.
+	// NewRope makes what RopeAt says of positions below max; pairs are (i, i+dim/2), as in Llama's checkpoints.
 	NewRope(invFreq []float32, scale float32, max int) (Rope, error)
 
 	// KVBlockBytes is the size of a KVBlock of so many tokens; tokens is a multiple of 16.

@@ -3,7 +3,7 @@ package model
 import "github.com/prefillonly/prefillonly/kernels"
 
 func (m *Model) ropeSpec(l *layer, heads kernels.Heads) kernels.RopeSpec {
-	return kernels.RopeSpec{Heads: heads, Rope: m.rope, QNorm: l.qNorm, KNorm: l.kNorm, Eps: m.spec.Eps}
+	return kernels.RopeSpec{Heads: heads, Rope: m.ropes[l.rotation], QNorm: l.qNorm, KNorm: l.kNorm, Eps: m.spec.Eps}
 }
 
 // viewColumns is the view of a matrix's columns [from, from+n).

@@ -17,6 +17,7 @@ type layer struct {
 	out          kernels.Linear
 	mlpNorm      kernels.Vector
 	gated, down  kernels.Linear
+	rotation     int // of m.ropes
 }
 
 // lastLayer has its queries apart from keys and values, since it computes them at other rows.
@@ -37,7 +38,11 @@ func (m *Model) weightChunks() []store.Chunk {
 	for i := range s.Layers {
 		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
 	}
-	last := append(m.headParts(), m.normPart(newTensor(s.Norm(), s.Hidden)), m.ropePart())
+	last := append(m.headParts(), m.normPart(newTensor(s.Norm(), s.Hidden)))
+	m.ropes = make([]kernels.Rope, len(s.Rotations))
+	for i := range s.Rotations {
+		last = append(last, m.ropePart(i))
+	}
 	if !s.Tied && !s.VectorsOnly {
 		last = append(last, m.lmHeadPart())
 	}
@@ -52,6 +57,7 @@ func (m *Model) layerParts(i int) []store.Part {
 	if !last {
 		l = &m.layers[i]
 	}
+	l.rotation = s.LayerRotation[i]
 	parts := []store.Part{
 		m.tensorPart("vector", setField(&l.attnNorm), newTensor(name+"input_layernorm.weight", s.Hidden)),
 		m.matrixPart("output", setField(&l.out), out, s.OutBias),
@@ -179,13 +185,14 @@ func (m *Model) lmHeadPart() store.Part {
 // weightsAlone ends the kinds of parts whose codes are multiplied with activations that have none.
 const weightsAlone = " of weights alone"
 
-func (m *Model) ropePart() store.Part {
-	s, positions := &m.spec, m.opts.MaxLen
+func (m *Model) ropePart(i int) store.Part {
+	positions, scale := m.opts.MaxLen, m.spec.Rotations[i].Scale
+	freq := m.spec.Rotations[i].Frequencies(positions)
 	return store.Part{
-		Kind:  fmt.Sprintf("rope %d %v", positions, s.InvFreq),
-		Bytes: 4 * int64(s.Heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
-		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(s.InvFreq, 1, positions) },
-		Set:   setField(&m.rope),
+		Kind:  fmt.Sprintf("rope %d %v %g", positions, freq, scale),
+		Bytes: 4 * int64(m.spec.Heads.Dim) * int64(positions), // a cosine and a sine for half of the dimension
+		Make:  func([]kernels.HostTensor) (kernels.Held, error) { return m.backend.NewRope(freq, scale, positions) },
+		Set:   setField(&m.ropes[i]),
 	}
 }
 
@@ -196,19 +203,28 @@ func (m *Model) matrixPart(kind string, set func(kernels.Held), stack []architec
 		p.Kind += weightsAlone
 	}
 	for _, x := range stack {
-		p.Tensors = append(p.Tensors, newTensor(x.Name+".weight", x.Rows, x.In))
+		p.Tensors = append(p.Tensors, newTensor(x.Name+".weight", x.Of, x.In))
 		p.Bytes += m.ofRank(m.matrixBytes(x))
+		p.Kind += m.rowsKind(x)
 	}
 	if biased {
 		for _, x := range stack {
-			p.Tensors = append(p.Tensors, newTensor(x.Name+".bias", x.Rows))
+			p.Tensors = append(p.Tensors, newTensor(x.Name+".bias", x.Of))
 			p.Bytes += m.ofRank(m.backend.ActType().Size() * int64(x.Rows))
 		}
 	}
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
 		parts, bias := t[:len(stack)], t[len(stack):]
-		for i := range parts {
-			parts[i].WeightOnly = weightOnly
+		for i := range t {
+			rows := m.matrixRows
+			if i >= len(stack) {
+				rows = m.biasRows
+			}
+			var err error
+			if t[i], err = rows(stack[i%len(stack)], t[i]); err != nil {
+				return nil, err
+			}
+			t[i].WeightOnly = weightOnly && i < len(stack)
 		}
 		switch kind {
 		case "output":

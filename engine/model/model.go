@@ -75,8 +75,8 @@ type Model struct {
 	head   kernels.Table // the same as table where tied
 	norm   kernels.Vector
 	pooled pooledHead
-	rope   kernels.Rope
-	layers []layer // all but the last
+	ropes  []kernels.Rope // by the spec's rotations
+	layers []layer        // all but the last
 	last   lastLayer
 
 	pace  pace.Pace

@@ -118,7 +118,7 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		if s, err := architecture.New(&config); err == nil {
-			if s.Heads.QKVCols() <= 0 || len(s.Windows) != s.Layers || len(s.InvFreq) != s.Heads.Dim/2 {
+			if s.Heads.QKVCols() <= 0 || len(s.Windows) != s.Layers || len(s.Rotations[0].InvFreq) != s.Heads.Dim/2 {
 				t.Fatalf("accepted %+v", s)
 			}
 			if plan, err := Predict(config, ref.New(), Options{MaxLen: 1}); err != nil || plan.Weights <= 0 {

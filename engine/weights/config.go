@@ -22,11 +22,14 @@ type Config struct {
 	NumKeyValueHeads      *int     `json:"num_key_value_heads"`
 	HeadDim               *int     `json:"head_dim"`
 	MaxPositionEmbeddings int      `json:"max_position_embeddings"`
-	HiddenAct             string   `json:"hidden_act"`
-	RMSNormEps            *float64 `json:"rms_norm_eps"`
-	TieWordEmbeddings     bool     `json:"tie_word_embeddings"`
-	AttentionBias         bool     `json:"attention_bias"`
-	MLPBias               bool     `json:"mlp_bias"`
+
+	OriginalMaxPositionEmbeddings float64 `json:"original_max_position_embeddings"` // of a model that was trained on less, of some families
+
+	HiddenAct         string   `json:"hidden_act"`
+	RMSNormEps        *float64 `json:"rms_norm_eps"`
+	TieWordEmbeddings bool     `json:"tie_word_embeddings"`
+	AttentionBias     bool     `json:"attention_bias"`
+	MLPBias           bool     `json:"mlp_bias"`
 
 	SlidingWindow    OptionalInt `json:"sliding_window"`
 	UseSlidingWindow bool        `json:"use_sliding_window"`
@@ -77,6 +80,15 @@ type Rope struct {
 	HighFreqFactor                float64  `json:"high_freq_factor"`
 	OriginalMaxPositionEmbeddings float64  `json:"original_max_position_embeddings"`
 	PartialRotaryFactor           *float64 `json:"partial_rotary_factor"`
+
+	BetaFast        float64   `json:"beta_fast"` // of yarn
+	BetaSlow        float64   `json:"beta_slow"`
+	MScale          float64   `json:"mscale"`
+	MScaleAllDim    float64   `json:"mscale_all_dim"`
+	Truncate        *bool     `json:"truncate"`
+	AttentionFactor *float64  `json:"attention_factor"` // of yarn and longrope
+	ShortFactor     []float64 `json:"short_factor"`     // of longrope
+	LongFactor      []float64 `json:"long_factor"`
 
 	Full    *Rope `json:"full_attention"` // of layers that layer_types tells apart, where these have angles of their own
 	Sliding *Rope `json:"sliding_attention"`

@@ -10,7 +10,6 @@ import "C"
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -265,9 +264,7 @@ func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kern
 	floats := unsafe.Slice((*float32)(angles.At(0)), 2*n)
 	for pos := range positions {
 		for i, frequency := range invFreq {
-			sin, cos := math.Sincos(float64(float32(pos) * frequency))
-			floats[pos*len(invFreq)+i] = float32(cos) * scale
-			floats[n+pos*len(invFreq)+i] = float32(sin) * scale
+			floats[pos*len(invFreq)+i], floats[n+pos*len(invFreq)+i] = kernels.RopeAt(pos, frequency, scale)
 		}
 	}
 	return &rope{angles, 2 * len(invFreq), positions}, nil

@@ -109,9 +109,8 @@ func (b *Backend) NewRope(invFreq []float32, scale float32, maxPositions int) (k
 	sin := make([]float32, 0, maxPositions*len(invFreq))
 	for pos := range maxPositions {
 		for _, f := range invFreq {
-			angle := float64(float32(pos) * f)
-			cos = append(cos, float32(math.Cos(angle))*scale)
-			sin = append(sin, float32(math.Sin(angle))*scale)
+			c, s := kernels.RopeAt(pos, f, scale)
+			cos, sin = append(cos, c), append(sin, s)
 		}
 	}
 	r := &rope{max: maxPositions}

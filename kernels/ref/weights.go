@@ -2,7 +2,6 @@ package ref
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -121,9 +120,7 @@ func (b *Backend) NewRope(invFreq []float32, scale float32, positions int) (kern
 	r := &rope{half: half, max: positions, cos: make([]float32, positions*half), sin: make([]float32, positions*half)}
 	for p := range positions {
 		for i, f := range invFreq {
-			sin, cos := math.Sincos(float64(float32(p) * f))
-			r.cos[p*half+i] = float32(cos) * scale
-			r.sin[p*half+i] = float32(sin) * scale
+			r.cos[p*half+i], r.sin[p*half+i] = kernels.RopeAt(p, f, scale)
 		}
 	}
 	return r, nil

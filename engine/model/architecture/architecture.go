@@ -21,8 +21,14 @@ type Spec struct {
 	QKVBias bool
 	OutBias bool // bias of the attention's output projection
 	QKNorm  bool // per-head norm of queries and keys
-	InvFreq []float32
 	Eps     float32
+
+	Rotations     []Rotation // each of some layers
+	LayerRotation []int      // which of them each layer has
+	Interleaved   bool       // the checkpoint has dimensions that are turned together beside each other
+
+	FusedQKV    bool // queries, keys and values are one tensor, as gate and up projections are with FusedGateUp
+	FusedGateUp bool
 
 	Act        kernels.Activation
 	NormOffset float32 // added to the weights of norms
@@ -33,6 +39,9 @@ type Spec struct {
 	Tied   bool // the embedding is the LM head
 	MaxLen int  // max_position_embeddings
 
+	theta       float64     // rope_theta where a file has none
+	unturned    []bool      // of each layer: it sees no positions; nil: all do
+	turnedPart  float64     // of a head's dimensions, where a file says nothing else; 0: all, whatever it says
 	trunk       string      // what names of tensors begin with, but for heads
 	VectorsOnly bool        // there is no LM head
 	Head        []HeadLayer // the classification head; nil for none
@@ -43,12 +52,16 @@ type Spec struct {
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common
 // part, each in a file of its own.
 var families = map[string]func(*weights.Config, *Spec) error{
-	"Gemma":   gemma,
-	"Granite": granite,
-	"Llama":   llama,
-	"Mistral": mistral,
-	"Qwen2":   qwen2,
-	"Qwen3":   qwen3,
+	"Ernie4_5": ernie45,
+	"Gemma":    gemma,
+	"Glm":      glm,
+	"Granite":  granite,
+	"Llama":    llama,
+	"Mistral":  mistral,
+	"Phi3":     phi3,
+	"Qwen2":    qwen2,
+	"Qwen3":    qwen3,
+	"SmolLM3":  smolLM3,
 }
 
 // supportedNames says which names in config.json's architectures are.
@@ -102,7 +115,7 @@ func specIn(c *weights.Config, trunk string) (Spec, error) {
 		err = s.readQuantization(c.QuantizationConfig)
 	}
 	if err == nil {
-		s.InvFreq, err = ropeFrequencies(c, s.Heads.Dim)
+		err = s.readRotations(c)
 	}
 	if err != nil {
 		return Spec{}, fmt.Errorf("config.json (%s): %w", c.Architectures[0], err)
@@ -121,6 +134,7 @@ func commonSpec(c *weights.Config) (Spec, error) {
 		Eps:          1e-6,
 		EmbedScale:   1,
 		LogitScale:   1,
+		theta:        10000,
 		Tied:         c.TieWordEmbeddings,
 		MaxLen:       c.MaxPositionEmbeddings,
 	}

@@ -43,8 +43,8 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 
 func TestSpecRefuses(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
-		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of GemmaForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
-		{"llama2", "architectures", `[]`, "want one of Gemma"},
+		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+		{"llama2", "architectures", `[]`, "want one of Ernie4_5ForCausalLM, Gemma"},
 		{"llama2", "hidden_act", `"relu"`, `hidden_act is "relu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
 		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported are FP8-dynamic`},
@@ -53,7 +53,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "partial_rotary_factor", `0.5`, "partial_rotary_factor is 0.5"},
 		{"llama2", "rope_theta", `-1`, "rope_theta is -1"},
 		{"llama2", "rms_norm_eps", `-1`, "rms_norm_eps is -1"},
-		{"llama2", "rope_scaling", `{"type":"yarn","factor":2}`, `rope type "yarn" is unknown, want one of default, linear, llama3`},
+		{"llama2", "rope_scaling", `{"type":"dynamic","factor":2}`, `rope type "dynamic" is unknown, want one of default, linear, llama3, longrope, su, yarn`},
 		{"llama2", "rope_scaling", `{"type":"linear"}`, "rope type linear: factor is 0"},
 		{"llama3", "rope_scaling", `{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}`, "low_freq_factor 4, high_freq_factor 1"},
 		{"granite", "residual_multiplier", `0`, "residual_multiplier 0"},
@@ -62,6 +62,14 @@ func TestSpecRefuses(t *testing.T) {
 		{"granite", "embedding_multiplier", `"12"`, "cannot unmarshal string"},
 		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
 		{"mistral", "sliding_window", `-5`, "sliding_window is -5"},
+		{"phi3", "partial_rotary_factor", `1.5`, "partial_rotary_factor is 1.5, want a number up to 1"},
+		{"phi3", "partial_rotary_factor", `0.01`, "leaves an even part of the 32 dimensions"},
+		{"phi3", "partial_rotary_factor", `0.5`, "short_factor has 12 numbers and long_factor 12, want 8 each"},
+		{"phi3", "original_max_position_embeddings", `-5`, "original_max_position_embeddings is -5"},
+		{"qwen3-yarn", "rope_scaling", `{"rope_type":"yarn"}`, "factor 0, original_max_position_embeddings 512"},
+		{"qwen3-yarn", "rope_scaling", `{"rope_type":"yarn","factor":4,"attention_factor":1e9}`, "what is turned is scaled by 1e+09"},
+		{"smollm3", "no_rope_layers", `[1]`, "no_rope_layers has 1 entries for 3 layers"},
+		{"ernie4_5", "use_bias", `true`, "use_bias is true"},
 		{"qwen3", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},
 		{"qwen3", "layer_types", `["full_attention","full_attention","linear_attention"]`, `layer_types[2] is "linear_attention"`},
 	} {
@@ -116,8 +124,8 @@ func TestSpecDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Heads.Dim != 128 || s.Heads.KV != 5 || s.Eps != 1e-6 || s.InvFreq[1] != 1/float32(math.Pow(10000, 1.0/64)) {
-		t.Errorf("heads %+v, eps %g, second frequency %g", s.Heads, s.Eps, s.InvFreq[1])
+	if s.Heads.Dim != 128 || s.Heads.KV != 5 || s.Eps != 1e-6 || s.Rotations[0].InvFreq[1] != 1/float32(math.Pow(10000, 1.0/64)) {
+		t.Errorf("heads %+v, eps %g, second frequency %g", s.Heads, s.Eps, s.Rotations[0].InvFreq[1])
 	}
 }
 
@@ -131,8 +139,8 @@ func TestLlama3Frequencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range map[int]float32{0: 1, 1: 0.814617217, 20: 0.0165604409, 28: 0.00321144611, 30: 0.00137189368, 32: 0.000524846022, 34: 0.000178507791, 36: 7.78465546e-05, 50: 4.41153452e-06, 63: 3.06892588e-07} {
-		if off := math.Abs(float64(s.InvFreq[i]/want - 1)); off > 2e-7 {
-			t.Errorf("frequency %d is %g, want %g", i, s.InvFreq[i], want)
+		if off := math.Abs(float64(s.Rotations[0].InvFreq[i]/want - 1)); off > 2e-7 {
+			t.Errorf("frequency %d is %g, want %g", i, s.Rotations[0].InvFreq[i], want)
 		}
 	}
 }

@@ -10,11 +10,13 @@ import (
 // LMHead is the name of the LM head among a checkpoint's linear layers.
 const LMHead = "lm_head"
 
-// Matrix is the shape of a linear layer's weights.
+// Matrix is the shape of a linear layer's weights, which are rows of a tensor.
 type Matrix struct {
-	Name      string
+	Name      string // of the tensor, without its end
 	Rows, In  int
-	stackedOn int // matrices before this one that the backend packs it with
+	From, Of  int  // its first row of the tensor, and how many that has
+	Turned    bool // its rows are dimensions of heads that are turned by their positions
+	stackedOn int  // matrices before this one that the backend packs it with
 }
 
 // LayerName is what the names of a layer's tensors begin with.
@@ -24,15 +26,34 @@ func (s *Spec) LayerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.tr
 func (s *Spec) Matrices(i int) []Matrix {
 	name := s.LayerName(i)
 	q, kv := s.Heads.Q*s.Heads.Dim, s.Heads.KV*s.Heads.Dim
-	return []Matrix{
-		{name + "self_attn.q_proj", q, s.Hidden, 0},
-		{name + "self_attn.k_proj", kv, s.Hidden, 1},
-		{name + "self_attn.v_proj", kv, s.Hidden, 2},
-		{name + "self_attn.o_proj", s.Hidden, q, 0},
-		{name + "mlp.gate_proj", s.Intermediate, s.Hidden, 0},
-		{name + "mlp.up_proj", s.Intermediate, s.Hidden, 1},
-		{name + "mlp.down_proj", s.Hidden, s.Intermediate, 0},
+	list := stack(s.FusedQKV, name+"self_attn.qkv_proj",
+		Matrix{Name: name + "self_attn.q_proj", Rows: q, In: s.Hidden, Turned: true},
+		Matrix{Name: name + "self_attn.k_proj", Rows: kv, In: s.Hidden, Turned: true},
+		Matrix{Name: name + "self_attn.v_proj", Rows: kv, In: s.Hidden})
+	list = append(list, Matrix{Name: name + "self_attn.o_proj", Rows: s.Hidden, In: q, Of: s.Hidden})
+	list = append(list, stack(s.FusedGateUp, name+"mlp.gate_up_proj",
+		Matrix{Name: name + "mlp.gate_proj", Rows: s.Intermediate, In: s.Hidden},
+		Matrix{Name: name + "mlp.up_proj", Rows: s.Intermediate, In: s.Hidden})...)
+	return append(list, Matrix{Name: name + "mlp.down_proj", Rows: s.Hidden, In: s.Intermediate, Of: s.Hidden})
+}
+
+// stack are matrices that the backend packs as one, and the checkpoint has as one tensor of this name, if it is fused.
+func stack(fused bool, tensor string, list ...Matrix) []Matrix {
+	rows := 0
+	for i := range list {
+		m := &list[i]
+		m.stackedOn, m.Of = i, m.Rows
+		if fused {
+			m.Name, m.From = tensor, rows
+			rows += m.Rows
+		}
 	}
+	for i := range list {
+		if fused {
+			list[i].Of = rows
+		}
+	}
+	return list
 }
 
 // readQuantization reads how linear layers are quantised, and refuses what the graph cannot compute so.

@@ -1,6 +1,7 @@
 package architecture
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -10,79 +11,182 @@ import (
 	"github.com/prefillonly/prefillonly/engine/weights"
 )
 
-// ropeScalings maps the known values of rope_type to what they do to the frequencies.
-var ropeScalings = map[string]func(r *weights.Rope, freq []float32) error{
-	"default": func(*weights.Rope, []float32) error { return nil },
-	"linear":  scaleLinear,
-	"llama3":  scaleLlama3,
+// Rotation is how queries and keys are turned by their positions: pairs (i, i+dim/2) of a head, each by its frequency (Su et al. 2021,
+// section 3.2.2).
+type Rotation struct {
+	InvFreq []float32 // of a pair; 0: it is not turned
+	Scale   float32   // of what is turned
+
+	Long   []float32 // InvFreq where sequences may be longer than LongAt; nil for the same
+	LongAt int
 }
 
-// ropeFrequencies computes the rotary embedding's inverse frequencies (Su et al. 2021, section
-// 3.2.2), in float32 as transformers does.
-func ropeFrequencies(c *weights.Config, dim int) ([]float32, error) {
-	r := c.RopeParameters
-	if r == nil {
-		r = c.RopeScaling
+// Frequencies are those where sequences have so many tokens at the most. They do not change with a sequence's own length, as its keys would have to, too.
+func (r *Rotation) Frequencies(maxLen int) []float32 {
+	if r.Long != nil && maxLen > r.LongAt {
+		return r.Long
 	}
-	if r == nil {
-		r = &weights.Rope{}
+	return r.InvFreq
+}
+
+// ropeScalings maps the known values of rope_type to what they do to the frequencies of turned pairs.
+var ropeScalings = map[string]func(r *ropeKeys, rotation *Rotation) error{
+	"default":  func(*ropeKeys, *Rotation) error { return nil },
+	"linear":   scaleLinear,
+	"llama3":   scaleLlama3,
+	"yarn":     scaleYarn,
+	"longrope": scaleLong,
+	"su":       scaleLong, // as first files of Phi 3 call it
+}
+
+// ropeKeys are what of a configuration decides of the frequencies.
+type ropeKeys struct {
+	weights.Rope
+	theta  float64
+	maxLen float64 // max_position_embeddings
+}
+
+// readRotations reads those of the layers. A family has said which see no positions (Yang et al., RoPE to NoPE and Back Again, 2025).
+func (s *Spec) readRotations(c *weights.Config) error {
+	usual, err := readRotation(c, s)
+	if err != nil {
+		return err
 	}
-	for _, f := range []*float64{c.PartialRotaryFactor, r.PartialRotaryFactor} {
-		if f != nil && *f != 1 {
-			return nil, fmt.Errorf("partial_rotary_factor is %g; only whole heads are rotated", *f)
+	s.Rotations, s.LayerRotation = []Rotation{usual}, make([]int, s.Layers)
+	if slices.Contains(s.unturned, true) {
+		s.Rotations = append(s.Rotations, Rotation{InvFreq: make([]float32, s.Heads.Dim/2), Scale: 1})
+	}
+	for i, is := range s.unturned {
+		if is {
+			s.LayerRotation[i] = 1
 		}
 	}
-	theta := 10000.0
-	for _, t := range []*float64{c.RopeTheta, r.Theta} {
+	return nil
+}
+
+// readRotation reads the rotation of all layers, in float32 as transformers does; by default so many of a head's dimensions are turned.
+func readRotation(c *weights.Config, s *Spec) (Rotation, error) {
+	keys := ropeKeys{theta: s.theta, maxLen: float64(c.MaxPositionEmbeddings)}
+	if r := c.RopeParameters; r != nil {
+		keys.Rope = *r
+	} else if r := c.RopeScaling; r != nil {
+		keys.Rope = *r
+	}
+	for _, t := range []*float64{c.RopeTheta, keys.Theta} {
 		if t != nil {
-			theta = *t
+			keys.theta = *t
 		}
 	}
-	if !(theta > 0) {
-		return nil, fmt.Errorf("rope_theta is %g, want a positive number", theta)
+	if !(keys.theta > 0) {
+		return Rotation{}, fmt.Errorf("rope_theta is %g, want a positive number", keys.theta)
 	}
-	freq := make([]float32, dim/2)
-	for i := range freq {
-		exponent := float32(2*i) / float32(dim)
-		freq[i] = 1 / float32(math.Pow(theta, float64(exponent)))
+	turned, err := turnedDims(c, &keys.Rope, s)
+	if err != nil {
+		return Rotation{}, err
 	}
-	kind := r.Type
-	if kind == "" {
-		kind = r.OldType
+	keys.OriginalMaxPositionEmbeddings = cmp.Or(c.OriginalMaxPositionEmbeddings, keys.OriginalMaxPositionEmbeddings, keys.maxLen)
+	rotation := Rotation{InvFreq: make([]float32, turned/2), Scale: 1}
+	for i := range rotation.InvFreq {
+		exponent := float32(2*i) / float32(turned)
+		rotation.InvFreq[i] = 1 / float32(math.Pow(keys.theta, float64(exponent)))
 	}
-	if kind == "" {
-		kind = "default"
-	}
+	kind := cmp.Or(keys.Type, keys.OldType, "default")
 	scale, ok := ropeScalings[kind]
 	if !ok {
-		return nil, fmt.Errorf("rope type %q is unknown, want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(ropeScalings)), ", "))
+		return Rotation{}, fmt.Errorf("rope type %q is unknown, want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(ropeScalings)), ", "))
 	}
-	if err := scale(r, freq); err != nil {
-		return nil, fmt.Errorf("rope type %s: %w", kind, err)
+	if err := scale(&keys, &rotation); err != nil {
+		return Rotation{}, fmt.Errorf("rope type %s: %w", kind, err)
 	}
-	return freq, nil
+	if !(rotation.Scale >= 1e-3 && rotation.Scale <= 1e3) {
+		return Rotation{}, fmt.Errorf("rope type %s: what is turned is scaled by %g, want 0.001 to 1000", kind, rotation.Scale)
+	}
+	return rotation.widen(s.Heads.Dim), nil
+}
+
+// turnedDims is how many of a head's dimensions are turned.
+func turnedDims(c *weights.Config, r *weights.Rope, s *Spec) (int, error) {
+	part := cmp.Or(s.turnedPart, 1)
+	for _, f := range []*float64{c.PartialRotaryFactor, r.PartialRotaryFactor} {
+		if f != nil {
+			part = *f
+		}
+	}
+	if s.turnedPart == 0 && part != 1 {
+		return 0, fmt.Errorf("partial_rotary_factor is %g; this family turns whole heads", part)
+	}
+	dims := int(float64(s.Heads.Dim) * part)
+	if !(part > 0 && part <= 1) || dims < 2 || dims%2 != 0 {
+		return 0, fmt.Errorf("partial_rotary_factor is %g, want a number up to 1 that leaves an even part of the %d dimensions of a head to be turned", part, s.Heads.Dim)
+	}
+	return dims, nil
+}
+
+// widen adds the pairs that are not turned.
+func (r Rotation) widen(dim int) Rotation {
+	for _, freq := range []*[]float32{&r.InvFreq, &r.Long} {
+		if *freq != nil {
+			*freq = append(*freq, make([]float32, dim/2-len(*freq))...)
+		}
+	}
+	return r
+}
+
+// HeadOrder is which of a head's dimensions, as the checkpoint has them, comes to each place, so that those that are turned together are half a head apart; nil: they are.
+// Queries and keys in one order give the same products as in another.
+func (s *Spec) HeadOrder() []int {
+	dim, turned := s.Heads.Dim, 2*s.turnedPairs()
+	if turned == 0 || turned == dim && !s.Interleaved {
+		return nil
+	}
+	order, rest := make([]int, dim), turned
+	for i := range dim / 2 {
+		switch {
+		case 2*i >= turned:
+			order[i], order[i+dim/2] = rest, rest+1
+			rest += 2
+		case s.Interleaved:
+			order[i], order[i+dim/2] = 2*i, 2*i+1
+		default:
+			order[i], order[i+dim/2] = i, i+turned/2
+		}
+	}
+	return order
+}
+
+// turnedPairs is the most pairs that a layer turns.
+func (s *Spec) turnedPairs() (most int) {
+	for _, r := range s.Rotations {
+		for i, f := range r.InvFreq {
+			if f != 0 {
+				most = max(most, i+1)
+			}
+		}
+	}
+	return most
 }
 
 // scaleLinear interpolates positions (Chen et al., Position Interpolation, 2023).
-func scaleLinear(r *weights.Rope, freq []float32) error {
+func scaleLinear(r *ropeKeys, rotation *Rotation) error {
 	if !(r.Factor >= 1) {
 		return fmt.Errorf("factor is %g, want at least 1", r.Factor)
 	}
-	for i := range freq {
-		freq[i] /= float32(r.Factor)
+	for i := range rotation.InvFreq {
+		rotation.InvFreq[i] /= float32(r.Factor)
 	}
 	return nil
 }
 
 // scaleLlama3 slows down low frequencies by factor, keeps high ones, and blends between (Grattafiori
 // et al. 2024; meta-llama/llama-models, apply_scaling).
-func scaleLlama3(r *weights.Rope, freq []float32) error {
+func scaleLlama3(r *ropeKeys, rotation *Rotation) error {
 	if !(r.Factor >= 1) || !(r.LowFreqFactor > 0) || !(r.HighFreqFactor > r.LowFreqFactor) || !(r.OriginalMaxPositionEmbeddings > 0) {
 		return fmt.Errorf("factor %g, low_freq_factor %g, high_freq_factor %g and original_max_position_embeddings %g do not make sense together",
 			r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositionEmbeddings)
 	}
 	factor, low, high := float32(r.Factor), float32(r.LowFreqFactor), float32(r.HighFreqFactor)
 	original := float32(r.OriginalMaxPositionEmbeddings)
+	freq := rotation.InvFreq
 	for i, f := range freq {
 		wavelength := float32(2*math.Pi) / f
 		switch {
@@ -92,6 +196,78 @@ func scaleLlama3(r *weights.Rope, freq []float32) error {
 			smooth := (original/wavelength - low) / (high - low)
 			freq[i] = float32((1-smooth)*f)/factor + float32(smooth*f)
 		}
+	}
+	return nil
+}
+
+// scaleYarn slows down frequencies of fewer than beta_slow turns in what the model was trained on, keeps those of more than beta_fast, blends
+// between, and scales what is turned (Peng et al., YaRN, 2023, sections 3.2 to 3.4).
+func scaleYarn(r *ropeKeys, rotation *Rotation) error {
+	fast, slow := cmp.Or(r.BetaFast, 32), cmp.Or(r.BetaSlow, 1)
+	if !(r.Factor >= 1) || !(r.OriginalMaxPositionEmbeddings > 0) || !(fast >= slow && slow > 0) || r.theta <= 1 {
+		return fmt.Errorf("factor %g, original_max_position_embeddings %g, beta_fast %g and beta_slow %g do not make sense together", r.Factor, r.OriginalMaxPositionEmbeddings, fast, slow)
+	}
+	pairs := len(rotation.InvFreq)
+	dim := func(turns float64) float64 {
+		return float64(2*pairs) * math.Log(r.OriginalMaxPositionEmbeddings/(turns*2*math.Pi)) / (2 * math.Log(r.theta))
+	}
+	low, high := dim(fast), dim(slow)
+	if r.Truncate == nil || *r.Truncate {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(2*pairs-1))
+	if low == high {
+		high += 0.001
+	}
+	for i, f := range rotation.InvFreq {
+		slowed := min(1, max(0, (float32(i)-float32(low))/float32(high-low)))
+		kept := 1 - slowed
+		rotation.InvFreq[i] = float32(1/(float32(r.Factor)*(1/f))*(1-kept)) + float32(f*kept)
+	}
+	rotation.Scale = yarnScale(r)
+	return nil
+}
+
+func yarnScale(r *ropeKeys) float32 {
+	of := func(m float64) float64 {
+		if r.Factor <= 1 {
+			return 1
+		}
+		return 0.1*m*math.Log(r.Factor) + 1
+	}
+	switch {
+	case r.AttentionFactor != nil:
+		return float32(*r.AttentionFactor)
+	case r.MScale != 0 && r.MScaleAllDim != 0:
+		return float32(of(r.MScale) / of(r.MScaleAllDim))
+	}
+	return float32(of(1))
+}
+
+// scaleLong divides each frequency by a factor of its own, of two lists by the length of sequences, and scales what is turned (Ding et al., LongRoPE, 2024).
+func scaleLong(r *ropeKeys, rotation *Rotation) error {
+	freq, original := rotation.InvFreq, r.OriginalMaxPositionEmbeddings
+	if len(r.ShortFactor) != len(freq) || len(r.LongFactor) != len(freq) {
+		return fmt.Errorf("short_factor has %d numbers and long_factor %d, want %d each, half of the dimensions that are turned", len(r.ShortFactor), len(r.LongFactor), len(freq))
+	}
+	if !(original >= 2 && original <= 1<<28) {
+		return fmt.Errorf("original_max_position_embeddings is %g, want a number of tokens", original)
+	}
+	rotation.LongAt = int(original)
+	rotation.Long = slices.Clone(freq)
+	for i, f := range freq {
+		short, long := float32(r.ShortFactor[i]), float32(r.LongFactor[i])
+		if !(short > 0 && long > 0) {
+			return fmt.Errorf("short_factor[%d] is %g and long_factor[%d] %g, want positive numbers", i, short, i, long)
+		}
+		freq[i], rotation.Long[i] = 1/(short*(1/f)), 1/(long*(1/f))
+	}
+	factor := cmp.Or(r.Factor, r.maxLen/original)
+	switch {
+	case r.AttentionFactor != nil:
+		rotation.Scale = float32(*r.AttentionFactor)
+	case factor > 1:
+		rotation.Scale = float32(math.Sqrt(1 + math.Log(factor)/math.Log(original)))
 	}
 	return nil
 }

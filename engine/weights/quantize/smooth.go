@@ -21,10 +21,10 @@ type Smoothing struct {
 	Strength float64 // the paper's alpha, from 0 to 1: how much of the spread is moved
 }
 
-// followers are the matrices that what a norm gives is multiplied with, by the ends of their names.
-var followers = map[string][]string{
-	"input_layernorm.weight":          {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"},
-	"post_attention_layernorm.weight": {"mlp.gate_proj.weight", "mlp.up_proj.weight"},
+// followers are the matrices that what a norm gives is multiplied with, by the ends of their names: those of families that have them fused, and the usual ones.
+var followers = map[string][][]string{
+	"input_layernorm.weight":          {{"self_attn.qkv_proj.weight"}, {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"}},
+	"post_attention_layernorm.weight": {{"mlp.gate_up_proj.weight"}, {"mlp.gate_proj.weight", "mlp.up_proj.weight"}},
 }
 
 // smoothed is a norm whose weight is to change.
@@ -46,7 +46,7 @@ func listSmoothed(entries []weights.Entry) (list []smoothed, err error) {
 				continue
 			}
 			s := smoothed{norm: e}
-			for _, name := range names {
+			for _, name := range namesThere(names, before, byName) {
 				m, ok := byName[before+name]
 				if !ok || !isProjection(m) || m.Shape[1] != e.Shape[0] {
 					return nil, fmt.Errorf("tensor %q has no matrix %q of %d columns after it", e.Name, before+name, e.Shape[0])
@@ -57,6 +57,16 @@ func listSmoothed(entries []weights.Entry) (list []smoothed, err error) {
 		}
 	}
 	return list, nil
+}
+
+// namesThere is which of two ways to name the matrices a checkpoint has; the last if none.
+func namesThere(ways [][]string, before string, byName map[string]weights.Entry) []string {
+	for _, names := range ways {
+		if _, ok := byName[before+names[0]]; ok {
+			return names
+		}
+	}
+	return ways[len(ways)-1]
 }
 
 // smoothNorms sets what norms' weights become, and the factors of matrices.
