@@ -148,6 +148,7 @@ var arrows = map[string][]string{
 	"videoext/media/pipe":           {"videoext/media", "videoext/media/ffmpeg"},
 	"videoext":                      {"videoext/media"},
 	"videoext/accuracy":             {"videoext"},
+	"videoext/drift":                {"videoext", "videoext/accuracy"},
 	"videoext/oneadapt":             {"videoext/media"},
 	"videoext/pipeline":             {"videoext/oneadapt"},
 	"videoext/pipeline/casva":       {"videoext/oneadapt", "videoext/pipeline"},
@@ -190,7 +191,7 @@ var arrows = map[string][]string{
 		"videoext/media",
 	},
 	"videoext/source": {"internal/osthread", "internal/processors", "videoext/media", "videoext/media/ffmpeg"},
-	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/processors", "internal/reach", "videoext", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
+	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/processors", "internal/reach", "videoext", "videoext/drift", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring
 	"bench/workload": {"engine"},
@@ -220,7 +221,7 @@ var arrows = map[string][]string{
 	"internal/hub":                 {"engine/weights", "internal/regular"},
 	"internal/hub/hubtest":         {},
 	"internal/modeldir":            {"engine/checkpoint", "engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "internal/config", "internal/hub"},
-	"internal/modellist":           {"engine", "engine/dnn", "engine/dnn/onnx", "engine/host", "engine/images", "engine/inspect", "engine/sounds", "engine/speech", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir", "internal/regular", "videoext/vision"},
+	"internal/modellist":           {"engine", "engine/dnn", "engine/dnn/onnx", "engine/host", "engine/images", "engine/inspect", "engine/sounds", "engine/speech", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir", "internal/regular", "merging/generations", "videoext/vision"},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/mutate":              {},
@@ -253,7 +254,7 @@ var arrows = map[string][]string{
 		"internal/regular", "internal/usage", "kernels", "kernels/cpu", "kernels/ref", "videoext/vision",
 	},
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
-	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/speech", "engine/text", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/processors", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals", "scheduler", "videoext/detect", "videoext/jobs", "videoext/live", "videoext/media/ffmpeg"},
+	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/speech", "engine/text", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/cors", "internal/dirlock", "internal/httpserve", "internal/modeldir", "internal/modellist", "internal/mq", "internal/processors", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "internal/vitals", "merging/generations", "scheduler", "videoext/detect", "videoext/drift", "videoext/jobs", "videoext/live", "videoext/media/ffmpeg"},
 	"cmd/prefillonly/settings":   {"internal/cli", "internal/config", "internal/modeldir", "internal/modellist", "internal/telemetry", "internal/usage"},
 	"cmd/prefillonly/video":      {"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva/learn", "videoext/resolve", "videoext/scene", "videoext/shaper", "videoext/vision"},
 
@@ -284,7 +285,7 @@ var arrows = map[string][]string{
 // all below it: nothing that serves may import it.
 var (
 	serving  = []string{"cmd/prefillonly/roles", "cmd/camera"}
-	research = []string{"bench", "scheduler/sim", "videoext/accuracy", "videoext/emulate", "videoext/pipeline", "videoext/resolve", "videoext/scene", "videoext/timeline"}
+	research = []string{"bench", "scheduler/sim", "videoext/emulate", "videoext/pipeline", "videoext/resolve", "videoext/scene", "videoext/timeline"}
 )
 
 // roots may import everything.
@@ -337,6 +338,7 @@ var pure = map[string][]string{
 	"videoext":                       {},
 	"videoext/accuracy":              {},
 	"videoext/dds":                   {},
+	"videoext/drift":                 {},
 	"videoext/link":                  {},
 	"videoext/scene":                 {},
 	"videoext/session":               {},
