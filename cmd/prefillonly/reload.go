@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"slices"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -14,7 +17,7 @@ import (
 
 // reloadServer reads the configuration anew for serve, and tells its children of the models. It returns whether they
 // are to read them: a mistake leaves all as it is. Given is the configuration as it was read at the start.
-func reloadServer(s settings.Settings, given *config.Config, log *zap.Logger) bool {
+func reloadServer(s settings.Settings, given *config.Config, merged *merges, log *zap.Logger) bool {
 	next, failed, changed, err := s.Reread(given)
 	if err == nil {
 		err = roles.NameModelGPUs(next, log)
@@ -35,23 +38,51 @@ func reloadServer(s settings.Settings, given *config.Config, log *zap.Logger) bo
 	modellist.Report(next, failed, log)
 	log.Info("models read anew", zap.String("before", modellist.Names(s.Config)), zap.String("now", modellist.Names(next)))
 	s.Models = next.Models
+	merged.models.Store(&next.Models)
 	return true
 }
 
-// forwardHangups passes SIGHUP on until stop. From a terminal that is gone it is a wish to end, as it is to other programs.
-func forwardHangups(reload <-chan os.Signal, signals chan<- os.Signal, stop <-chan struct{}) {
+// merges are the models that a server has, of which some may be of merges.
+type merges struct {
+	models atomic.Pointer[[]config.Model]
+	told   []string // the files of which superseded has last said so
+}
+
+// superseded says that another generation has become current of a merge than is served, once of each: by a merge that goes on, one that is reverted, or
+// a stream that has drifted.
+func (m *merges) superseded() bool {
+	files := modellist.Superseding(*m.models.Load())
+	again := slices.Equal(files, m.told)
+	m.told = files
+	return !again && files != nil
+}
+
+// mergesPace is how often the directories of merges are looked at.
+const mergesPace = time.Second
+
+// forwardHangups passes SIGHUP on until stop, and makes one where a merge has another generation. From a terminal that is gone it is a wish to end, as it is
+// to other programs.
+func forwardHangups(reload <-chan os.Signal, merged *merges, signals chan<- os.Signal, stop <-chan struct{}) {
 	attached := hasTerminal()
+	look := time.NewTicker(mergesPace)
+	defer look.Stop()
 	for {
+		var sig os.Signal
 		select {
-		case sig := <-reload:
+		case sig = <-reload:
 			if attached && !hasTerminal() {
 				sig = syscall.SIGTERM
 			}
-			select {
-			case signals <- sig:
-			case <-stop:
-				return
+		case <-look.C:
+			if !merged.superseded() {
+				continue
 			}
+			sig = syscall.SIGHUP
+		case <-stop:
+			return
+		}
+		select {
+		case signals <- sig:
 		case <-stop:
 			return
 		}

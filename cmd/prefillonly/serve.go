@@ -33,7 +33,7 @@ func newServeCommand() *cobra.Command {
 		Long: `Serves OpenAI's API on --port. Frontend, scheduler and executor run as child processes; one that dies
 is started again and its work is run again. Several models are loaded as requests need them.
 SIGTERM finishes open requests first, a second one stops at once. SIGHUP reads the configuration again and
-adds, removes and changes models.`,
+adds, removes and changes models; so does a merge of networks that are served, when it has another generation.`,
 		Example: `  prefillonly serve                                      the built-in demo model on port 8000
   prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint
   prefillonly serve ./Qwen2.5-0.5B judge=./Qwen3-4B      two, which requests call Qwen2.5-0.5B and judge
@@ -103,9 +103,11 @@ func runServe(s settings.Settings, log *zap.Logger) error {
 		listener.Close()
 		socket.Close()
 	}
-	g.Reread = func() bool { return reloadServer(s, &given, log) }
+	merged := &merges{}
+	merged.models.Store(&cfg.Models)
+	g.Reread = func() bool { return reloadServer(s, &given, merged, log) }
 	stop := make(chan struct{})
 	defer close(stop)
-	go forwardHangups(s.Reload, signals, stop) // ends with stop
+	go forwardHangups(s.Reload, merged, signals, stop) // ends with stop
 	return g.Run(signals)
 }

@@ -29,6 +29,7 @@ type Reading struct {
 	Trouble string                    // that the server is in; empty: none
 
 	Processors Processors
+	Merges     []metrics.Merge
 }
 
 // Processors are those of the host, and what waits for them.
@@ -61,6 +62,7 @@ type Figures struct {
 	Models     []Model
 	Executors  []Executor
 	Processors Processors
+	Merges     []metrics.Merge
 	Points     []*float64 // of the charts
 }
 
@@ -89,7 +91,7 @@ func (b *Board) Step(now Reading) Figures {
 		b.past = b.past[1:]
 	}
 	before := &b.past[0]
-	f := Figures{Trouble: now.Trouble, Span: max(now.At-before.At, 1e-3), Processors: now.Processors}
+	f := Figures{Trouble: now.Trouble, Span: max(now.At-before.At, 1e-3), Processors: now.Processors, Merges: now.Merges}
 	f.count(before, &now)
 	f.fillLatencies(before, &now)
 	for _, e := range now.Pool.Executors {

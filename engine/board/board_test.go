@@ -27,6 +27,7 @@ func reading(at float64, epoch, n uint64) Reading {
 			}}},
 		},
 		Processors: Processors{Slots: 3, Running: 2, Waiting: 9, Kinds: []processors.Kind{{Name: "pictures<", Running: 1, Waiting: 4, Late: 17, Refused: 23}}},
+		Merges:     []metrics.Merge{{Model: "m<", State: "watched", Shared: 3e6, Score: .9634, Target: .95, Samples: 1234, Reverts: 1}},
 		Totals:     map[string]metrics.Totals{"a": {Answered: float64(n), Latency: map[float64]float64{0.005: half, 0.01: half, 0.02: float64(n), math.Inf(1): float64(n)}}},
 	}
 }
@@ -96,7 +97,7 @@ func TestPage(t *testing.T) {
 	if err := f.Page(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`<dd id="waiting">5</dd>`, `<dd id="p99">19.8 ms</dd>`, "<td>b&lt;</td>", "2.0 GB", `title="no room"`, "cpu avx2", "<td>40 ms</td>", "paused", "old: the &lt;scheduler&gt; is silent", "2 of 3 slots in use, 9 stages waiting", "<td>pictures&lt;</td><td>1</td><td>4</td><td>17</td><td>23</td>", `http-equiv="refresh"`} {
+	for _, want := range []string{`<dd id="waiting">5</dd>`, `<dd id="p99">19.8 ms</dd>`, "<td>b&lt;</td>", "2.0 GB", `title="no room"`, "cpu avx2", "<td>40 ms</td>", "paused", "old: the &lt;scheduler&gt; is silent", "2 of 3 slots in use, 9 stages waiting", "<td>3.0 MB</td><td>0.963</td><td>0.950</td><td>1234</td><td>1</td>", "<td>pictures&lt;</td><td>1</td><td>4</td><td>17</td><td>23</td>", `http-equiv="refresh"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -117,7 +118,7 @@ func TestText(t *testing.T) {
 	if err := f.Text(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"old: the scheduler is silent", "waiting 5  ", "P99 19.8 ms", "b<     ready   1 ", "–  no room", "2.0 GB", "cpu avx2", "40 ms", "5               0 ms paused", "the last 10 s", "slots in use 2 of 3", "pictures<  1        4        17    23"} {
+	for _, want := range []string{"old: the scheduler is silent", "waiting 5  ", "P99 19.8 ms", "b<     ready   1 ", "–  no room", "2.0 GB", "cpu avx2", "40 ms", "5               0 ms paused", "the last 10 s", "slots in use 2 of 3", "watched  3.0 MB  0.963  0.950   1234     1", "pictures<  1        4        17    23"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

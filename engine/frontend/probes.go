@@ -172,5 +172,6 @@ func (f *Frontend) boardReading() board.Reading {
 	return board.Reading{
 		At: time.Since(f.started).Seconds(), Pool: f.pool.State(), Totals: totals, Open: open, Trouble: f.schedulerSilent(boardSilence),
 		Processors: board.Processors{Slots: slots.Slots(), Running: running, Waiting: waiting, Kinds: slots.Kinds()},
+		Merges:     f.metrics.Merges(),
 	}
 }

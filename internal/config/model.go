@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type Model struct {
 	Networks     Networks
 	Alphabet     string // file of the symbols that a pipeline's network recognizes; empty: as the network's file says
 	WorkMemory   Bytes  // of a network; 0: as it needs
+	Merged       string // directory of a merge that the network at Path is in; empty: none
+	Drift        Drift  // how it is watched there
 }
 
 // The tasks of models, which their files decide.
@@ -68,5 +71,5 @@ func (m *Model) Check() error {
 	if err := m.Image.check(); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	return m.checkPipeline()
+	return errors.Join(m.checkMerge(), m.checkPipeline())
 }

@@ -114,6 +114,8 @@ func decodeField(field any, n ast.Node) error {
 		return decodeImage(f, n)
 	case *Networks:
 		return decodeNetworks(f, n)
+	case *Drift:
+		return decodeDrift(f, n)
 	case *Overrides:
 		return decodeOverrides(f, n)
 	}
@@ -192,7 +194,7 @@ func showField(field any, text string) string {
 		if f.When == KeepIdle {
 			return "{" + KeepIdle + ": " + f.Idle.String() + "}"
 		}
-	case *float64, *Length, *Image, *Networks, *Overrides:
+	case *float64, *Length, *Image, *Networks, *Drift, *Overrides:
 		return text
 	}
 	return strconv.Quote(text)

@@ -84,6 +84,14 @@ var ModelParams = []ModelParam{
 		Name: "work-memory", Value: "SIZE",
 		Help:  "memory for the passes of a network, which limits the size of its inputs; default: enough for inputs of its own shapes and their gradient, or, where batch or shapes are free, for at least four frames, and no less than 16MiB",
 		field: func(m *Model) any { return &m.WorkMemory },
+	}, {
+		Name: "merged", Value: "DIR",
+		Help:  "directory of `prefillonly merge run --out` that has this network: what is current there is served in its place, and what becomes current later; the network at path is served as NAME@original",
+		field: func(m *Model) any { return &m.Merged },
+	}, {
+		Name: "drift", Value: "MAP",
+		Help:  "how a merged network is watched on video streams: NAME@original looks at some frames again where the device is idle, and is served again when the two agree too little; sample: part of the frames, default: 0.003; rate: of them at most so many a second, default: 1; target: least F1, default: the merge's --target",
+		field: func(m *Model) any { return &m.Drift },
 	},
 }
 

@@ -54,7 +54,7 @@ func makeRuntimeDir(cfg *config.Config) (dir string, remove func(), err error) {
 	}, nil
 }
 
-// Resolve makes cfg.Models all models, with directories and names, and beside pipelines their other networks. What is wrong with one of several is in failed at
+// Resolve makes cfg.Models all models, with directories and names, beside pipelines their other networks, and beside merged networks their originals. What is wrong with one of several is in failed at
 // its position, and no error while another can be served. The demo model is unpacked below cfg.RuntimeDir.
 func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err error) {
 	list, incomplete := expandPipelines(cfg.Serving())
@@ -62,7 +62,11 @@ func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err erro
 		return nil, err
 	}
 	for i := range list {
-		if failed[i] = cmp.Or(incomplete[i], failed[i]); failed[i] == nil {
+		failed[i] = cmp.Or(incomplete[i], failed[i])
+	}
+	list, failed = expandMerges(list, failed)
+	for i := range list {
+		if failed[i] == nil {
 			failed[i] = cmp.Or(checkDecoder(&list[i]), checkAlphabet(&list[i]))
 		}
 	}

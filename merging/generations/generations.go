@@ -140,7 +140,7 @@ func OpenExisting(path string) (*Dir, error) {
 }
 
 // own are the names of what a merge keeps.
-var own = regexp.MustCompile(`^(events\.jsonl|state|current|merge\.lock|\d{4,})(\.partial)?$`)
+var own = regexp.MustCompile(`^(events\.jsonl|state|current|drift\.json|merge\.lock|\d{4,})(\.partial)?$`)
 
 // checkForeign refuses a directory that holds anything but a merge.
 func checkForeign(path string) error {

@@ -21,17 +21,18 @@ import (
 
 // Merge is `merge.json` of a generation.
 type Merge struct {
-	Generation    int      `json:"generation"` // 0: the files as they were
-	Attempt       int      `json:"attempt"`    // of the search, that succeeded
-	Reverted      []string `json:"reverted,omitempty"`
-	Target        float64  `json:"target"`
-	Policy        string   `json:"policy"`
-	TotalBytes    int64    `json:"total_bytes"`  // of the models' layers, each with weights of its own
-	SharedBytes   int64    `json:"shared_bytes"` // that one copy of what is shared saves
-	SharedPercent float64  `json:"shared_percent"`
-	ShipBytes     int64    `json:"ship_bytes"` // of constants that differ from the originals'
-	Models        []Merged `json:"models"`
-	Shared        []Shared `json:"shared"`
+	Generation    int               `json:"generation"` // 0: the files as they were
+	Attempt       int               `json:"attempt"`    // of the search, that succeeded
+	Reverted      []string          `json:"reverted,omitempty"`
+	Why           map[string]string `json:"why,omitempty"` // of those that a server reverted
+	Target        float64           `json:"target"`
+	Policy        string            `json:"policy"`
+	TotalBytes    int64             `json:"total_bytes"`  // of the models' layers, each with weights of its own
+	SharedBytes   int64             `json:"shared_bytes"` // that one copy of what is shared saves
+	SharedPercent float64           `json:"shared_percent"`
+	ShipBytes     int64             `json:"ship_bytes"` // of constants that differ from the originals'
+	Models        []Merged          `json:"models"`
+	Shared        []Shared          `json:"shared"`
 }
 
 // Merged is a model of a generation.
@@ -181,7 +182,10 @@ func (m *Merge) total() {
 }
 
 // Revert makes the originals of some models, of all if none is named, current again, in one step, and says what is.
-func (d *Dir) Revert(models []string) (*Merge, error) {
+func (d *Dir) Revert(models []string) (*Merge, error) { return d.revert(models, "") }
+
+// revert is Revert, where a server says why.
+func (d *Dir) revert(models []string, why string) (*Merge, error) {
 	current, err := readMerge(d.path, currentName)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no generation to go back from: %w", d.path, err)
@@ -208,6 +212,13 @@ func (d *Dir) Revert(models []string) (*Merge, error) {
 		if of := &current.Models[i]; slices.Contains(models, of.Name) && of.SHA256 != of.OriginalSHA256 {
 			*of, from = original.Models[i], generation(0)
 			current.Reverted = append(current.Reverted, of.Name)
+			if why != "" {
+				current.Why = maps.Clone(current.Why)
+				if current.Why == nil {
+					current.Why = map[string]string{}
+				}
+				current.Why[of.Name] = why
+			}
 			current.leave(of.Name)
 			changed = true
 		}

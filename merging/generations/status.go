@@ -11,13 +11,14 @@ import (
 
 // Status is how a merge stands.
 type Status struct {
-	Running     string   `json:"running,omitempty"` // the process that carries it on
-	Inputs      Inputs   `json:"inputs"`
-	Seconds     float64  `json:"seconds"` // of work
-	Attempts    int      `json:"attempts"`
-	Ended       string   `json:"ended,omitempty"` // why; empty: it can go on
-	Current     *Merge   `json:"current,omitempty"`
-	Generations []*Merge `json:"generations"`
+	Running     string             `json:"running,omitempty"` // the process that carries it on
+	Inputs      Inputs             `json:"inputs"`
+	Seconds     float64            `json:"seconds"` // of work
+	Attempts    int                `json:"attempts"`
+	Ended       string             `json:"ended,omitempty"` // why; empty: it can go on
+	Current     *Merge             `json:"current,omitempty"`
+	Generations []*Merge           `json:"generations"`
+	Watched     map[string]Watched `json:"watched,omitempty"` // by a server, by model
 }
 
 // Read reads how a merge stands, whoever carries it on.
@@ -45,6 +46,7 @@ func Read(path string) (*Status, error) {
 			s.Ended = e.Reason
 		}
 	}
+	s.Watched, _ = readWatched(path) // it may be damaged
 	numbers, err := list(path)
 	for _, n := range numbers {
 		m, of := readMerge(path, generation(n))

@@ -157,6 +157,7 @@ type Terms struct {
 	Deadline time.Duration // from then on; 0: none
 	Promised bool          // the deadline is met, or the frame refused
 	User     string        // key of fairness
+	Lowest   bool          // it is looked at where others leave the device idle
 	Last     *Seen         // of the last frame that was seen, which Infer sets; nil: not wanted
 }
 
@@ -260,6 +261,9 @@ func (m *Maker) newFrameJob(ctx context.Context, n *Network, f *media.Frame, t T
 	ref := engine.Ref{Name: served.Tensors.Inputs[0].Name, Type: to.Type, Shape: shape}
 	work := &engine.Tensors{Inputs: []engine.Ref{ref}, Frames: served.Tensors.Units(1, float64(len(data)/to.Type.Size()), false)}
 	job := engine.Job{Model: n.Model, Work: work, User: t.User}
+	if t.Lowest {
+		job.Priority = engine.Lowest
+	}
 	if t.Deadline > 0 {
 		if job.Deadline = time.Until(t.Arrived.Add(t.Deadline)); job.Deadline <= 0 {
 			return nil, nil, fmt.Errorf("its deadline of %v passed before it could be looked at", t.Deadline)

@@ -135,8 +135,11 @@ func (a *actor) stepSeen(ctx context.Context, event streams.Event, seen jobs.See
 func (a *actor) infer(ctx context.Context, ask streams.Infer) {
 	low, high, arrived := a.footage[track{ask.Segment, method.A}], a.footage[track{ask.Segment, ask.Stream}], time.Now()
 	a.network.Go(func() { // ends with ctx, or before
-		answer, seen := a.inference.infer(ctx, ask, low, high, arrived)
-		a.send(ctx, func(ctx context.Context, a *actor) { _ = a.stepSeen(ctx, answer, seen) }) // it always makes sense
+		l := a.inference.infer(ctx, ask, low, high, arrived)
+		a.send(ctx, func(ctx context.Context, a *actor) { _ = a.stepSeen(ctx, l.answer, l.seen) }) // it always makes sense
+		if ask.Stream == method.A {                                                                // in the other one all but some regions is blank
+			a.guards.compare(ctx, l)
+		}
 	})
 }
 

@@ -68,7 +68,7 @@ func (s *Server) Handler() http.Handler {
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(servePicture))
 	handle("GET "+Prefix+"streams/{name}/segments", of(serveSegments))
 	handle("POST "+Prefix+"streams/{name}/camera", of(hostCamera))
-	mux.Handle("GET /metrics", metrics.Handler(s.streamFigures))
+	mux.Handle("GET /metrics", metrics.Handler(s.streamFigures, s.guards.figures))
 	return mux
 }
 

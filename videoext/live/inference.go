@@ -78,21 +78,30 @@ func (i *inference) setNetwork(n *jobs.Network, missing error) {
 	}
 }
 
-// infer asks what is in frames of a segment, whose streams A and the one that is asked about are low and high. Seen is the last frame that the network saw whole.
-func (i *inference) infer(ctx context.Context, ask streams.Infer, low, high *footage, arrived time.Time) (answer streams.Inferred, seen jobs.Seen) {
-	answer = streams.Inferred{ID: ask.ID}
+// look is what a network said of frames.
+type look struct {
+	network *jobs.Network // nil: there was none
+	frames  []*media.Frame
+	answer  streams.Inferred
+	seen    jobs.Seen // the last frame that the network saw whole
+}
+
+// infer asks what is in frames of a segment, whose streams A and the one that is asked about are low and high.
+func (i *inference) infer(ctx context.Context, ask streams.Infer, low, high *footage, arrived time.Time) *look {
+	l := &look{answer: streams.Inferred{ID: ask.ID}}
 	network, err := i.currentNetwork()
 	var frames []*media.Frame
 	if err == nil {
 		frames, err = i.prepareFrames(ctx, ask, low, high)
 	}
 	if err != nil {
-		answer.Findings, answer.Why = make([]videoext.Findings, len(ask.Frames)), slices.Repeat([]string{err.Error()}, len(ask.Frames))
-		return answer, seen
+		l.answer.Findings, l.answer.Why = make([]videoext.Findings, len(ask.Frames)), slices.Repeat([]string{err.Error()}, len(ask.Frames))
+		return l
 	}
+	l.network, l.frames = network, frames
 	i.last.Store(&shot{frames[len(frames)-1], ask.Segment, ask.Frames[len(ask.Frames)-1]})
 	name := "video/" + i.spec.Name
-	terms := jobs.Terms{Stream: name, Arrived: arrived, Deadline: i.spec.frameDeadline(), Promised: true, User: name, Last: &seen}
+	terms := jobs.Terms{Stream: name, Arrived: arrived, Deadline: i.spec.frameDeadline(), Promised: true, User: name, Last: &l.seen}
 	if ask.Stream == method.B {
 		terms.Stream += "/b"
 		terms.User = terms.Stream
@@ -101,10 +110,10 @@ func (i *inference) infer(ctx context.Context, ask streams.Infer, low, high *foo
 		terms.Deadline, terms.Promised = max(2*terms.Deadline, tryDeadline), false
 	}
 	var spent metrics.Spent
-	answer.Findings, answer.Why, spent = i.maker.Infer(ctx, network, frames, terms)
-	i.refused.Store(!slices.Contains(answer.Why, ""))
+	l.answer.Findings, l.answer.Why, spent = i.maker.Infer(ctx, network, frames, terms)
+	i.refused.Store(!slices.Contains(l.answer.Why, ""))
 	i.figure.Spend(spent)
-	return answer, seen
+	return l
 }
 
 // tryEvery is how often a stream whose frames are refused asks about one without a promise, by tryDeadline or twice its own.

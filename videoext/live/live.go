@@ -33,6 +33,9 @@ type Model struct {
 	Names   []string // the first is the pool's
 	Image   images.Options
 	Decoder string // of package vision
+
+	Merge    *Merge // that it is of; nil: none
+	Original bool   // it is one as it was before a merge: streams are looked at by it if they name it
 }
 
 // Config is how streams are kept.
@@ -42,6 +45,7 @@ type Config struct {
 	Files   string       // directory of the files that streams may be of; empty: none
 	Memory  int64        // bytes that all streams may take; 0: DefaultMemory
 	State   string       // directory that streams and their last results are kept in
+	Merges  Merges       // of models that are of one
 }
 
 // DefaultMemory is what a Config leaves out.
@@ -63,6 +67,9 @@ type Server struct {
 	memory *memoryBudget
 
 	models atomic.Pointer[[]Model]
+	guards *guards
+
+	choosing sync.Mutex // streams' networks are chosen by one at a time
 
 	mu      sync.Mutex
 	streams map[string]*stream // guarded by mu
@@ -76,6 +83,8 @@ func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, maker: maker, log: log, memory: newMemoryBudget(cfg.Memory), streams: map[string]*stream{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.guards = &guards{merges: cfg.Merges, maker: maker, log: log, fell: s.chooseNetworks, begun: time.Now()}
+	s.guards.set(cfg.Models)
 	s.models.Store(&cfg.Models)
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
 		return nil, err
@@ -142,7 +151,10 @@ func (s *Server) networkFor(spec *Spec) (*jobs.Network, error) {
 	var there []string
 	for i := range models {
 		m := &models[i]
-		if there = append(there, m.Names[0]); !slices.Contains(m.Names, spec.Model) && (spec.Model != "" || len(models) != 1) {
+		if !m.Original {
+			there = append(there, m.Names[0])
+		}
+		if !slices.Contains(m.Names, spec.Model) && (spec.Model != "" || m.Original || countOwn(models) != 1) {
 			continue
 		}
 		decoder, err := vision.Find(m.Decoder)
@@ -161,11 +173,29 @@ func (s *Server) networkFor(spec *Spec) (*jobs.Network, error) {
 	return nil, fmt.Errorf("%w: %.200q; those with a decoder are %s", errModel, spec.Model, strings.Join(there, ", "))
 }
 
+// countOwn is how many models are no originals of others.
+func countOwn(models []Model) (n int) {
+	for i := range models {
+		if !models[i].Original {
+			n++
+		}
+	}
+	return n
+}
+
 // SetModels sets the networks that streams may name. Streams of one that is gone wait until it comes back.
 func (s *Server) SetModels(models []Model) {
+	s.guards.set(models)
 	s.models.Store(&models)
+	s.chooseNetworks()
+}
+
+// chooseNetworks says to each stream what its frames are looked at by.
+func (s *Server) chooseNetworks() {
+	s.choosing.Lock()
+	defer s.choosing.Unlock()
 	for _, st := range s.sortedStreams() {
-		st.inference.setNetwork(s.networkFor(&st.spec))
+		st.inference.setNetwork(s.guards.choose(s.networkFor(&st.spec)))
 	}
 }
 
@@ -283,8 +313,9 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 		spec: spec, by: by, dir: dir, log: s.log.With(zap.String("stream", spec.Name)), journal: kept,
 		condition: condition{state: stateWaiting}, part: part{demand: will}, mail: make(chan mail), stop: stop, stopped: make(chan struct{}),
 	}
+	st.guards = s.guards
 	st.inference = newInference(&st.spec, s.maker, &st.figure, st.log)
-	st.inference.setNetwork(s.networkFor(&spec))
+	st.inference.setNetwork(s.guards.choose(s.networkFor(&spec)))
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.condition.setState(stateEnded, "")

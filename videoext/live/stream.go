@@ -25,6 +25,7 @@ type stream struct {
 	condition condition
 	part      part
 	inference *inference
+	guards    *guards // of the server
 	intake    intake
 
 	mail    chan mail

@@ -27,9 +27,10 @@ func TestPublish(t *testing.T) {
 		{Final: true, Latency: 10 * time.Millisecond}, {Final: true, Latency: 11 * time.Millisecond}, {Latency: time.Second}, {Final: true, Latency: time.Minute},
 	}, streams.Counts{Frames: 3, Late: 2, Dropped: 1, Things: 4, Score: 2.5, Regions: 7})
 	list := []Stream{{Name: "door", Model: "eye", State: "running", Load: 0.25, Counted: f.Now()}, {Name: "new", Model: "eye", State: "waiting"}}
+	merges := []Merge{{Model: "eye", State: MergeWatched, Shared: 72, Samples: 12, Score: .5, Target: .95, Reverts: 1}}
 	read := func() string {
 		w := httptest.NewRecorder()
-		Handler(func(*http.Request) []Stream { return list }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		Handler(func(*http.Request) []Stream { return list }, func() []Merge { return merges }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		return w.Body.String()
 	}
 	page := read()
@@ -51,6 +52,14 @@ func TestPublish(t *testing.T) {
 		`latency_seconds_sum{model_name="eye",stream_name="door"} 60.021`, `latency_seconds_count{model_name="eye",stream_name="new"} 0`,
 	} {
 		if !strings.Contains(page, "\nprefillonly:stream_"+want+"\n") {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for _, want := range []string{
+		`state{model_name="eye",state="watched"} 1`, `shared_bytes{model_name="eye"} 72`, `agreement{model_name="eye"} 0.5`, `target{model_name="eye"} 0.95`,
+		`samples_total{model_name="eye"} 12`, `reverts_total{model_name="eye"} 1`,
+	} {
+		if !strings.Contains(page, "\nprefillonly:merge_"+want+"\n") {
 			t.Errorf("the page lacks %s", want)
 		}
 	}

@@ -15,11 +15,11 @@ type Stream struct {
 	Counted
 }
 
-// Handler publishes the figures of the streams that who asks may see, in Prometheus' format.
-func Handler(streams func(r *http.Request) []Stream) http.Handler {
+// Handler publishes the figures of the streams that who asks may see, and of the models of merges, in Prometheus' format.
+func Handler(streams func(r *http.Request) []Stream, merges func() []Merge) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all := prometheus.NewRegistry()
-		all.MustRegister(newCollector(streams(r)))
+		all.MustRegister(newCollector(streams(r)), mergeCollector(merges()))
 		promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	})
 }

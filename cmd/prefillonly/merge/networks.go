@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (f *runFlags) networks(files []string) ([]network, error) {
 	}
 	for i := range list {
 		n := &list[i]
-		if slices.ContainsFunc(list[:i], func(o network) bool { return sameFile(o.File, n.File) }) {
+		if slices.ContainsFunc(list[:i], func(o network) bool { return modellist.IsSameFile(o.File, n.File) }) {
 			return nil, cli.UsageError("%s is given twice", n.File)
 		}
 		if n.Clip = clips[n.Name]; n.Clip == "" {
@@ -61,12 +60,6 @@ func (f *runFlags) networks(files []string) ([]network, error) {
 		}
 	}
 	return list, nil
-}
-
-func sameFile(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // entries are the networks' names and files, and what the configuration says of them.
@@ -89,7 +82,7 @@ func (f *runFlags) entries(files []string) (list []network, err error) {
 	for _, file := range files {
 		m := config.Model{}
 		for _, of := range served {
-			if path, ok := dnn.File(of.Path); ok && (slices.Contains(of.Names, file) || sameFile(path, file)) {
+			if path, ok := dnn.File(of.Path); ok && (slices.Contains(of.Names, file) || modellist.IsSameFile(path, file)) {
 				m, file = of, path
 				break
 			}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +63,7 @@ func describeStatus(w io.Writer, s *generations.Status) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%.1f %%\t%s\t%s", name, mebibytes(g.SharedBytes), g.SharedPercent, mebibytes(g.ShipBytes), strings.Join(scores, ", ")))
 	}
 	cli.Table(w, rows...)
+	describeDrift(w, s)
 	state := "stopped; prefillonly merge run goes on"
 	switch {
 	case s.Running != "":
@@ -68,6 +72,24 @@ func describeStatus(w io.Writer, s *generations.Status) {
 		state = "ended: " + s.Ended
 	}
 	fmt.Fprintf(w, "\n%d attempts in %.1f s, %s.\n", s.Attempts, s.Seconds, state)
+}
+
+// describeDrift says how a server watches the merge, and why it has gone back.
+func describeDrift(w io.Writer, s *generations.Status) {
+	for _, g := range s.Generations {
+		for _, name := range slices.Sorted(maps.Keys(g.Why)) {
+			fmt.Fprintf(w, "\nGeneration %d has the original of %s: %s\n", g.Generation, name, g.Why[name])
+		}
+	}
+	var rows []string
+	for _, name := range slices.Sorted(maps.Keys(s.Watched)) {
+		of := s.Watched[name]
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%.3f\t%.3f\t%s", name, of.Generation, of.Samples, of.Score, of.Target, of.At.Format(time.DateTime)))
+	}
+	if rows != nil {
+		fmt.Fprintln(w)
+		cli.Table(w, append([]string{"WATCHED\tGENERATION\tSAMPLES\tSCORE\tTARGET\tAT"}, rows...)...)
+	}
 }
 
 func newRevert() *cobra.Command {

@@ -87,6 +87,7 @@ func runVideo(s settings.Settings, name string, log *zap.Logger) error {
 		maker := jobs.New(pool)
 		defer maker.Close()
 		kept := liveConfig(cfg)
+		kept.Merges = mergeDirs{log}
 		var err error
 		if kept.Sources, err = reach.New(cfg.VideoSources); err != nil {
 			return err
@@ -129,7 +130,7 @@ func liveConfig(cfg *config.Config) live.Config {
 		if m.Image.String() != "" {
 			image = modellist.ImageOptions(&m.Image)
 		}
-		c.Models = append(c.Models, live.Model{Names: m.Names, Image: image, Decoder: m.Decoder})
+		c.Models = append(c.Models, live.Model{Names: m.Names, Image: image, Decoder: m.Decoder, Merge: mergeOf(m), Original: modellist.IsOriginal(cfg, m)})
 	}
 	return c
 }
