@@ -254,3 +254,44 @@ func TestDriftRevertsAMergedNetwork(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
+
+// TestShipsAndRevertsUnderLoad: beside 20 of them, as merge run and merge revert make them, no frame of two streams is lost, no request refused, and the bytes that are shared are
+// those of what is current.
+func TestShipsAndRevertsUnderLoad(t *testing.T) {
+	m := newToyMerge(t)
+	p := m.serve(t)
+	for _, name := range []string{"a", "b"} {
+		if status, text := p.declare(fmt.Sprintf(`{"name":%q,"model":%q,"source":"day.avi","loop":true}`, name, name)); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, text)
+		}
+	}
+	stop := p.askAlways("a", "b", "b@original")
+	for i := range 20 {
+		d, err := generations.OpenExisting(m.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.RevertTo(i % 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p.until("exchanged", func() bool { return strings.Count(p.logged(), "model exchanged") > i })
+		p.until("told of", func() bool { return p.figure(`prefillonly:merge_shared_bytes{model_name="b"}`) == float64(72*(i%2)) })
+	}
+	if n := stop(); n < 100 {
+		t.Errorf("%d requests were answered", n)
+	}
+	for _, name := range []string{"a", "b"} {
+		s := p.untilStream(name, "goes on", func(s streamStatus) bool { return s.State == "running" })
+		for i, r := range p.watch(name, int(s.Number)) {
+			if r.Dropped != "" || r.Segment != i || len(r.Boxes) != 1 {
+				t.Fatalf("%s: result %d is %+v", name, i, r)
+			}
+		}
+	}
+	if log := p.logged(); strings.Contains(log, "started again") || p.figure(`prefillonly:merge_reverts_total{model_name="b"}`) != 0 || strings.Contains(log, `"model exchanged","model":"a"`) {
+		t.Errorf("the log:\n%s", log)
+	}
+}

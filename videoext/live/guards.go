@@ -60,6 +60,7 @@ type guard struct {
 	core    *drift.Guard // guarded by mu; nil: the network is as it was
 	samples uint64       // guarded by mu; of earlier generations
 	reverts uint64       // guarded by mu
+	warned  time.Time    // guarded by mu; when the log said that a sample failed
 	fallen  bool         // guarded by mu; the directory could not be changed: streams are looked at by the original
 }
 
@@ -170,12 +171,23 @@ func (g *guards) lookAgain(ctx context.Context, w *guard, network *jobs.Network,
 	defer stop()
 	findings, why, _ := g.maker.Infer(limited, w.original(network), []*media.Frame{frame}, jobs.Terms{Arrived: time.Now(), User: w.merge.Original, Lowest: true})
 	if why[0] != "" {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && w.warns() {
 			g.log.Warn("the original has not looked at a frame of a merged network", zap.String("model", network.Model), zap.String("why", why[0]))
 		}
 		return drift.Lost{}
 	}
 	return drift.Compared{Agreement: drift.Agree(&findings[0], found)}
+}
+
+// warns says, once a minute, that it is time to say why samples fail.
+func (w *guard) warns() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.warned) < time.Minute {
+		return false
+	}
+	w.warned = time.Now()
+	return true
 }
 
 // revert has a model's original served. Where that cannot be, streams at least are looked at by it, until another generation is there.
