@@ -229,6 +229,7 @@ func TestDriftRevertsAMergedNetwork(t *testing.T) {
 	if n := stop(); n < 20 {
 		t.Errorf("%d requests were answered", n)
 	}
+	p.until("told of", func() bool { return strings.Contains(p.logged(), "model exchanged") })
 	log := p.logged()
 	if strings.Count(log, "a merged network has drifted: its original is served again") != 1 || strings.Contains(log, "started again") || strings.Count(log, "model exchanged") != 1 {
 		t.Errorf("the log:\n%s", log)
@@ -294,4 +295,36 @@ func TestShipsAndRevertsUnderLoad(t *testing.T) {
 	if log := p.logged(); strings.Contains(log, "started again") || p.figure(`prefillonly:merge_reverts_total{model_name="b"}`) != 0 || strings.Contains(log, `"model exchanged","model":"a"`) {
 		t.Errorf("the log:\n%s", log)
 	}
+}
+
+// TestDriftWhileAMergeGoesOn in the directory: streams are looked at by the original, which the log says, and by what that merge ships then.
+func TestDriftWhileAMergeGoesOn(t *testing.T) {
+	m := newToyMerge(t)
+	p := m.serve(t)
+	d, err := generations.OpenExisting(m.dir) // as merge run has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if status, text := p.declare(`{"name":"dusk","model":"b","source":"dusk.avi","loop":true}`); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	p.until("drifted", func() bool { return p.figure(`prefillonly:merge_state{model_name="b",state="drifted"}`) == 1 })
+	n := int(p.untilStream("dusk", "goes on", func(s streamStatus) bool { return s.State == "running" }).Number)
+	all := p.follow("dusk", func(all []frameResult) bool { return len(all) > n+40 })
+	if last := all[len(all)-1]; len(last.Boxes) != 1 {
+		t.Errorf("the original does not look: %+v", last)
+	}
+	for i, r := range all {
+		if r.Dropped != "" || r.Segment != i {
+			t.Fatalf("result %d is %+v", i, r)
+		}
+	}
+	if !strings.Contains(p.logged(), "its directory cannot be changed: streams are looked at by the original") || strings.Contains(p.logged(), "model exchanged") {
+		t.Errorf("the log:\n%s", p.logged())
+	}
+	if _, err := d.RevertTo(0); err != nil {
+		t.Fatal(err)
+	}
+	p.until("exchanged", func() bool { return p.figure(`prefillonly:merge_state{model_name="b",state="original"}`) == 1 })
 }

@@ -45,16 +45,25 @@ func reloadServer(s settings.Settings, given *config.Config, merged *merges, log
 // merges are the models that a server has, of which some may be of merges.
 type merges struct {
 	models atomic.Pointer[[]config.Model]
-	told   []string // the files of which superseded has last said so
+
+	seen          *[]config.Model // for which superseded has last looked
+	current, told []string        // generations then, and when it last said so
 }
 
 // superseded says that another generation has become current of a merge than is served, once of each: by a merge that goes on, one that is reverted, or
-// a stream that has drifted.
+// a network that has drifted.
 func (m *merges) superseded() bool {
-	files := modellist.Superseding(*m.models.Load())
-	again := slices.Equal(files, m.told)
-	m.told = files
-	return !again && files != nil
+	models := m.models.Load()
+	current := modellist.CurrentGenerations(*models)
+	if models == m.seen && slices.Equal(current, m.current) {
+		return false
+	}
+	m.seen, m.current = models, current
+	if slices.Equal(current, m.told) || len(modellist.Superseding(*models)) == 0 {
+		return false
+	}
+	m.told = current
+	return true
 }
 
 // mergesPace is how often the directories of merges are looked at.

@@ -103,8 +103,8 @@ func runServe(s settings.Settings, log *zap.Logger) error {
 		listener.Close()
 		socket.Close()
 	}
-	merged := &merges{}
-	merged.models.Store(&cfg.Models)
+	merged, list := &merges{}, cfg.Models
+	merged.models.Store(&list)
 	g.Reread = func() bool { return reloadServer(s, &given, merged, log) }
 	stop := make(chan struct{})
 	defer close(stop)

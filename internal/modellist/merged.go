@@ -102,6 +102,17 @@ func IsOriginal(cfg *config.Config, m *config.Model) bool {
 	return slices.ContainsFunc(cfg.Models, func(o config.Model) bool { return o.Merged != "" && m.Names[0] == o.Names[0]+config.OriginalSuffix })
 }
 
+// CurrentGenerations are the directories of those of the models' merges.
+func CurrentGenerations(list []config.Model) (dirs []string) {
+	for i := range list {
+		if list[i].Merged != "" {
+			dir, _ := generations.Current(list[i].Merged) // what cannot be read is none
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // Superseding are the files that merges have made current for models that were resolved to others.
 func Superseding(list []config.Model) (files []string) {
 	for _, m := range list {

@@ -95,6 +95,9 @@ func TestMergedNetworks(t *testing.T) {
 		if cfg, _, err = prepared(t, declared); err != nil || cfg.Models[0].Path != file {
 			t.Errorf("reverted: %v, %+v", err, cfg.Models)
 		}
+		if dirs := CurrentGenerations(cfg.Models); len(dirs) != 1 || dirs[0] != filepath.Join(dir, "0000") {
+			t.Errorf("%q", dirs)
+		}
 	}
 }
 
