@@ -137,6 +137,19 @@ func MeanIoU(truth, found []videoext.Findings) float64 {
 	return sum / float64(n)
 }
 
+// SamePixels is the part of a frame's pixels, as the truth's mask has them, that are of the same class in what was found. A frame without a mask counts as of the first class.
+func SamePixels(truth, found *videoext.Mask) float64 {
+	same := 0
+	for y := range truth.Height {
+		for x := range truth.Width {
+			if truth.Class[y*truth.Width+x] == classAt(found, x, y, truth.Width, truth.Height) {
+				same++
+			}
+		}
+	}
+	return float64(same) / float64(max(truth.Width*truth.Height, 1))
+}
+
 // classAt is the class at the place of pixel x, y of a mask of width x height.
 func classAt(m *videoext.Mask, x, y, width, height int) uint8 {
 	if m == nil {

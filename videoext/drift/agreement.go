@@ -14,11 +14,11 @@ type Agreement struct {
 // agrees is when two boxes of a class are the same thing, as merging counts it.
 var agrees = accuracy.Rule{IoU: 0.5}
 
-// Agree compares what the original finds in a frame with what the changed network does. A mask counts as much as a crowd, by its mean IoU.
+// Agree compares what the original finds in a frame with what the changed network does. A mask counts as much as a crowd, by its pixels: of one frame alone the mean IoU of
+// classes, which a merge is judged by, would be that of the few pixels of rare ones.
 func Agree(original, changed *videoext.Findings) Agreement {
 	if original.Mask != nil {
-		iou := accuracy.MeanIoU([]videoext.Findings{*original}, []videoext.Findings{*changed})
-		return Agreement{mostFindings * iou, mostFindings}
+		return Agreement{mostFindings * accuracy.SamePixels(original.Mask, changed.Mask), mostFindings}
 	}
 	c := agrees.Count(original.Detections, changed.Detections)
 	return Agreement{float64(2 * c.Right), float64(2*c.Right + c.Wrong + c.Missed)}

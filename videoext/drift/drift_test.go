@@ -179,7 +179,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestAgree: F1 of boxes by class and place, whatever their scores, and the overlap of masks.
+// TestAgree: F1 of boxes by class and place, whatever their scores, and the pixels of masks.
 func TestAgree(t *testing.T) {
 	at := func(x float32, class int) videoext.Detection {
 		return videoext.Detection{Region: videoext.Region{X0: x, Y0: 0, X1: x + .1, Y1: .1}, Class: class, Score: .4}
@@ -199,7 +199,9 @@ func TestAgree(t *testing.T) {
 		{boxes(at(0, 1), at(.5, 1)), boxes(at(0, 1)), Agreement{2, 3}},
 		{boxes(), boxes(at(0, 1)), Agreement{0, 1}},
 		{mask(0, 0, 1, 1), mask(0, 0, 1, 1), Agreement{mostFindings, mostFindings}},
-		{mask(0, 0, 1, 1), mask(0, 0, 0, 0), Agreement{mostFindings / 4., mostFindings}},
+		{mask(0, 0, 1, 1), mask(0, 0, 0, 0), Agreement{mostFindings / 2., mostFindings}},
+		{mask(0, 0, 1, 1), mask(0, 1), Agreement{mostFindings, mostFindings}},
+		{mask(0, 1, 1, 1), boxes(), Agreement{mostFindings / 4., mostFindings}},
 	} {
 		if got := Agree(c.original, c.changed); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%d: %v, want %v", i, got, c.want)
