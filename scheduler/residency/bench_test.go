@@ -1,6 +1,9 @@
 package residency
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // thousand is a device with 1,000 registered models of 26 chunks, of which 8 fit; so many have work.
 func thousand(busy int) (*Memory, []Demand) {
@@ -73,4 +76,41 @@ func BenchmarkPass(b *testing.B) {
 		}
 		m.End(3, 0)
 	})
+}
+
+// BenchmarkFeeds decides for ten camera streams what of their models, of so many chunks each, is loaded next where half of them have
+// room, and begins passes of those that are there.
+func BenchmarkFeeds(b *testing.B) {
+	for _, chunks := range []int{60, 128, 256} {
+		b.Run(fmt.Sprintf("%d chunks", chunks), func(b *testing.B) {
+			m, demands := feeds(10, chunks)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if a, ok := m.Next(demands); ok {
+					m.Loaded(a.Load)
+				}
+				d := &demands[i%len(demands)]
+				w := d.Work.(Frames)
+				w.Share, w.Idle = float64(i%17)/17, float64(i%5)/50
+				d.Work = w
+			}
+		})
+	}
+}
+
+// feeds are streams, each with a model of its own, on a device with room for half of them.
+func feeds(streams, chunks int) (*Memory, []Demand) {
+	m := NewMemory(int64(streams*chunks/2), false)
+	var demands []Demand
+	for id := range ModelID(streams) {
+		s := Spec{Rate: float64(chunks) / .05}
+		for c := range chunks {
+			s.Chunks = append(s.Chunks, SizedChunk{Chunk(int(id)*chunks + c), 1})
+		}
+		if err := m.Register(id, s); err != nil {
+			panic(err)
+		}
+		demands = append(demands, Demand{Model: id, Work: Frames{Run: .01, Frames: 1, Share: .5}})
+	}
+	return m, demands
 }

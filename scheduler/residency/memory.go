@@ -1,6 +1,9 @@
 package residency
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Model and Chunk are handles that the caller chooses. They index slices, so they are small.
 type (
@@ -41,7 +44,6 @@ type chunk struct {
 	keeps int    // users that are always kept
 	begun int    // passes of its users
 	used  uint64 // Memory.clock when a user last began a pass
-	at    int    // position in Memory.resident, if it is there
 
 	// Set anew for each decision, where round is Memory.round.
 	round uint64
@@ -90,16 +92,20 @@ type Memory struct {
 	ownTime  bool // loads take the device's own time
 	chunks   []*chunk
 	models   []*model
-	resident []*chunk
-	weights  int64 // bytes of chunks that are resident or on their way
-	areas    int64 // bytes of the work areas of passes
-	kept     int64 // bytes of chunks that are always kept
+	resident []*chunk // of greatest id first
+	weights  int64    // bytes of chunks that are resident or on their way
+	areas    int64    // bytes of the work areas of passes
+	kept     int64    // bytes of chunks that are always kept
 	keepers  []*model
 	target   *model // being loaded, to its end
 	flights  []flight
 	clock    uint64 // counts passes, for what was used last
 	round    uint64 // counts decisions
 	victims  []victim
+	kinds    []victimKind
+	kindOf   map[kindKey]int
+	starts   []int    // where each kind's victims begin
+	sorted   []victim // as victims, for their next order
 	unused   int64    // bytes of victims that no demand uses
 	waiting  []*model // whole, with demands
 }
@@ -113,7 +119,7 @@ type flight struct {
 // NewMemory makes the memory of a device with room for so many bytes of weights and work areas. If loads take the device's own
 // time, as on a CPU, they have their turn in the same order as passes.
 func NewMemory(capacity int64, ownTime bool) *Memory {
-	return &Memory{capacity: capacity, ownTime: ownTime}
+	return &Memory{capacity: capacity, ownTime: ownTime, kindOf: map[kindKey]int{}}
 }
 
 // Unload evicts what of a model no other whole one uses, if it has no pass and is not kept, and returns
@@ -251,14 +257,11 @@ func (m *Memory) setChunkState(c *chunk, to state) {
 	case to == absent:
 		m.weights -= c.bytes
 	}
-	switch {
+	switch i, _ := slices.BinarySearchFunc(m.resident, c.id, func(o *chunk, id Chunk) int { return cmp.Compare(id, o.id) }); {
 	case to == resident:
-		c.at = len(m.resident)
-		m.resident = append(m.resident, c)
+		m.resident = slices.Insert(m.resident, i, c)
 	case from == resident:
-		last := m.resident[len(m.resident)-1]
-		m.resident[c.at], last.at = last, c.at
-		m.resident = m.resident[:len(m.resident)-1]
+		m.resident = slices.Delete(m.resident, i, i+1)
 	}
 	for _, x := range c.users {
 		x.moved(c.bytes, from, to)

@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -131,73 +130,6 @@ func (m *Memory) weighChunks(x *model) {
 func (m *Memory) holdChunks(x *model) {
 	x.kept = true
 	m.weighChunks(x)
-}
-
-// victim is a resident chunk that may make room.
-type victim struct {
-	chunk *chunk
-	key   float64 // of its best whole user; +Inf if none has a demand
-	sum   int64   // of its bytes and of those before it
-}
-
-// gatherVictims lists the victims, those that go first at the beginning.
-func (m *Memory) gatherVictims() {
-	m.victims = m.victims[:0]
-	for _, c := range m.resident {
-		v := victim{chunk: c, key: math.Inf(1)}
-		if c.round == m.round {
-			v.key = c.key
-		}
-		if c.keeps == 0 && (c.round != m.round || !c.fixed) {
-			m.victims = append(m.victims, v)
-		}
-	}
-	slices.SortFunc(m.victims, victim.compare)
-	sum := int64(0)
-	m.unused = 0
-	for i := range m.victims {
-		sum += m.victims[i].chunk.bytes
-		m.victims[i].sum = sum
-		if m.victims[i].key > math.MaxFloat64 {
-			m.unused = sum
-		}
-	}
-}
-
-// compare orders victims: first what belongs to no whole model, then what the worst demands use, then what was used
-// longest ago, and of one model its last chunks.
-func (v victim) compare(w victim) int {
-	if n := cmp.Compare(min(v.chunk.whole, 1), min(w.chunk.whole, 1)); n != 0 {
-		return n
-	}
-	if n := cmp.Compare(w.key, v.key); n != 0 {
-		return n
-	}
-	if n := cmp.Compare(v.chunk.used, w.chunk.used); n != 0 {
-		return n
-	}
-	return cmp.Compare(w.chunk.id, v.chunk.id)
-}
-
-// victimBar is the key that a chunk's must exceed to make room for a model.
-func (x *model) victimBar() float64 {
-	if x.kept {
-		return math.Inf(-1)
-	}
-	return x.key
-}
-
-// countVictimsAbove returns how many victims have greater keys than the bar.
-func (m *Memory) countVictimsAbove(bar float64) int {
-	from, to := 0, len(m.victims)
-	for from < to {
-		if mid := (from + to) / 2; m.victims[mid].key > bar {
-			from = mid + 1
-		} else {
-			to = mid
-		}
-	}
-	return from
 }
 
 // isFeasible says whether a model can be loaded and run once the passes of now have ended, if only what has greater
