@@ -44,6 +44,8 @@ var experiments = []struct {
 	{"flood", "hit rate of users' profiles in a flood of one-off long prompts, by eviction", (*Experiments).measurePrefixFlood},
 	{"host-tier", "users who come back in turn, with and without host memory below the prefix cache", (*Experiments).hostTier},
 	{"feeds", "camera streams for more models than fit, by order of runs and loads", (*Experiments).compareFeedOrders},
+	{"feeds-400ms", "the same where frames live 400 ms, and Faster R-CNN can run", (*Experiments).compareLongFeeds},
+	{"merging", "figures and tables of the GEMEL paper that need no training, beside the published numbers", (*Experiments).repeatMerging},
 	{"swaps", "requests for three models where two fit, by order of jobs and loads", (*Experiments).compareModelSwaps},
 	{"cameras", "streams with promised deadlines and gradients beside a language model", (*Experiments).compareCameraStreams},
 	{"stages", "CPU stages of requests and camera frames, by the order of their slots", (*Experiments).compareStageOrders},
@@ -208,15 +210,15 @@ func (x *Experiments) sweepMethods(m presets.Machine, spec workload.Spec) ([]Poi
 }
 
 func (x *Experiments) figure53() error {
-	return x.latencyFigures("figure-5.3", "mean latency", func(p Point) float64 { return p.Mean.Seconds() }, func(p published) float64 { return p.mean })
+	return x.latencyFigures("figure-5.3", "mean latency", func(p Point) float64 { return p.Mean.Seconds() }, func(p publishedRun) float64 { return p.mean })
 }
 
 func (x *Experiments) figure54() error {
-	return x.latencyFigures("figure-5.4", "P99 latency", func(p Point) float64 { return p.P99.Seconds() }, func(p published) float64 { return p.p99 })
+	return x.latencyFigures("figure-5.4", "P99 latency", func(p Point) float64 { return p.P99.Seconds() }, func(p publishedRun) float64 { return p.p99 })
 }
 
 // latencyFigures draws one figure for each machine and workload.
-func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64, theirs func(published) float64) error {
+func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64, theirs func(publishedRun) float64) error {
 	table := &figures.Table{Header: []string{"machine", "workload", "method", "rate", "throughput", "seconds", "paper_rate", "paper_seconds"}}
 	for _, m := range presets.Machines() {
 		for _, spec := range paperWorkloads() {
@@ -244,11 +246,11 @@ func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64
 }
 
 // publishedFor are the published runs at a finite rate.
-func publishedFor(m presets.Machine, spec workload.Spec, method presets.Method) []published {
+func publishedFor(m presets.Machine, spec workload.Spec, method presets.Method) []publishedRun {
 	if spec.Name != workload.PostRecommendation().Name || m.Model.Name != "Llama-3.3-70B-FP8" {
 		return nil
 	}
-	var runs []published
+	var runs []publishedRun
 	for _, p := range publishedPosts[method] {
 		if p.rate > 0 {
 			runs = append(runs, p)

@@ -24,6 +24,12 @@ func cells(t *testing.T, name string) []map[string]string {
 	if err := x.Run(name); err != nil {
 		t.Fatal(err)
 	}
+	return readCells(t, folder, name)
+}
+
+// readCells reads a table back.
+func readCells(t *testing.T, folder, name string) []map[string]string {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, name+".csv"))
 	if err != nil {
 		t.Fatal(err)

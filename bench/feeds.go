@@ -1,71 +1,154 @@
 package bench
 
 import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
+// feedOrder is an order of runs and loads that is compared.
+type feedOrder struct {
+	name string
+	run  func(presets.Feeds) (*presets.FeedsOutcome, error)
+}
+
+// feedOrders are those, in the order of the tables.
+var feedOrders = []feedOrder{
+	{"nexus variant", presets.Feeds.RunNexus},
+	{"scheduler", presets.Feeds.Run},
+	{"scheduler, evicting models", func(f presets.Feeds) (*presets.FeedsOutcome, error) {
+		f.ByModel = true
+		return f.Run()
+	}},
+}
+
+// The places of two in feedOrders.
+const nexusOrder, ourOrder = 0, 1
+
 // compareFeedOrders compares the scheduler with the GEMEL paper's variant of Nexus, on its nine workloads: 30 frames a
-// second, 100 ms, weights as they are and with the most that could be shared.
+// second, 100 ms, weights as they are, partly merged and with the most that could be shared.
 func (x *Experiments) compareFeedOrders() error {
-	table := &figures.Table{Header: []string{"sharing", "memory", "workload", "order", "mean", "least", "longest_gap_s", "gb_s"}}
-	means := &figures.Table{Header: []string{"sharing", "memory", "order", "mean", "least", "longest_gap_s", "gb_s", "mean_ratio", "least_ratio"}}
-	for _, merged := range []bool{false, true} {
-		for _, memory := range []presets.Memory{presets.Least, presets.Half, presets.Three4} {
-			if err := x.feedsAt(table, means, memory, merged); err != nil {
+	return x.compareFeeds("feeds", presets.ShortLife)
+}
+
+// compareLongFeeds is that with frames that live longer than a pass of Faster R-CNN takes.
+func (x *Experiments) compareLongFeeds() error {
+	return x.compareFeeds("feeds-400ms", presets.LongLife)
+}
+
+// feedTables are what one comparison writes.
+type feedTables struct {
+	workloads, means, merged figures.Table
+}
+
+func (x *Experiments) compareFeeds(name string, lives time.Duration) error {
+	t := &feedTables{
+		workloads: figures.Table{Header: []string{"sharing", "memory", "workload", "order", "mean", "least", "accuracy", "longest_gap_s", "gb_s"}},
+		means:     figures.Table{Header: []string{"sharing", "memory", "order", "mean", "least", "accuracy", "longest_gap_s", "gb_s", "mean_ratio", "least_ratio"}},
+		merged: figures.Table{Header: []string{
+			"memory", "workload", "ours_merged", "paper_merged", "paper_unmerged", "to_merged", "to_unmerged", "ours_least", "paper_least", "unmerged_least", "ours_accuracy", "paper_accuracy", "unmerged_accuracy",
+		}},
+	}
+	for _, memory := range presets.Memories {
+		of := map[presets.Sharing][][]tally{} // by workload and order
+		for _, sharing := range []presets.Sharing{presets.Unmerged, presets.Merged, presets.Optimal} {
+			rows, err := x.feedsAt(t, presets.Feeds{Memory: memory, Sharing: sharing, Lives: lives})
+			if err != nil {
 				return err
 			}
+			of[sharing] = rows
 		}
+		for i, w := range presets.Workloads(lives) {
+			t.addMerged(memory, w.Name, of[presets.Merged][i], of[presets.Unmerged][i])
+		}
+		t.addMerged(memory, "all", sumTallies(of[presets.Merged]), sumTallies(of[presets.Unmerged]))
 	}
-	if err := x.writeTable("feeds-workloads", table); err != nil {
+	if err := x.writeTable(name+"-workloads", &t.workloads); err != nil {
 		return err
 	}
-	return x.saveTable("feeds", means)
+	if err := x.saveTable(name+"-merged", &t.merged); err != nil {
+		return err
+	}
+	return x.saveTable(name, &t.means)
 }
 
 // feedsAt simulates all workloads in one setting.
-func (x *Experiments) feedsAt(table, means *figures.Table, memory presets.Memory, merged bool) error {
-	sharing := map[bool]string{false: "none", true: "most"}[merged]
-	var sums [2]tally
-	for _, w := range presets.Workloads() {
-		var of [2]tally
-		for i := range x.Repeats {
-			x.printNextRun("%s, sharing %s, memory %s, seed %d", w.Name, sharing, memory, x.Seed+uint64(i))
-			f := presets.Feeds{Workload: w, Memory: memory, Merged: merged, Seed: x.Seed + uint64(i)}
-			for k, run := range []func() (*presets.FeedsOutcome, error){f.RunNexus, f.Run} {
-				o, err := run()
-				if err != nil {
-					return err
-				}
+func (x *Experiments) feedsAt(t *feedTables, f presets.Feeds) (rows [][]tally, err error) {
+	workloads := presets.Workloads(f.Lives)
+	outcomes := make([]*presets.FeedsOutcome, len(workloads)*len(feedOrders)*x.Repeats)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range outcomes {
+		f, order := f, feedOrders[i/x.Repeats%len(feedOrders)]
+		f.Workload, f.Seed = workloads[i/x.Repeats/len(feedOrders)], x.Seed+uint64(i%x.Repeats)
+		x.printNextRun("%s, sharing %s, memory %s, %s, seed %d", f.Workload.Name, f.Sharing, f.Memory, order.name, f.Seed)
+		g.Go(func() (err error) {
+			outcomes[i], err = order.run(f)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, w := range workloads {
+		of := make([]tally, len(feedOrders))
+		for k, order := range feedOrders {
+			from := (i*len(feedOrders) + k) * x.Repeats
+			for _, o := range outcomes[from : from+x.Repeats] {
 				of[k].addOutcome(o)
 			}
+			m := of[k].mean()
+			t.workloads.Add(f.Sharing, f.Memory, w.Name, order.name, m.shares, m.least, m.accuracy, m.gap, m.loaded)
 		}
-		for i, name := range feedOrders {
-			table.Add(sharing, memory, w.Name, name, of[i].mean/of[i].n, of[i].least/of[i].n, of[i].gap, of[i].loaded/of[i].n)
-			sums[i].join(of[i])
-		}
+		rows = append(rows, of)
 	}
-	for i, name := range feedOrders {
-		s := sums[i]
-		means.Add(sharing, memory, name, s.mean/s.n, s.least/s.n, s.gap, s.loaded/s.n, s.mean/sums[0].mean, s.least/sums[0].least)
+	sums := sumTallies(rows)
+	nexus := sums[nexusOrder].mean()
+	for i, order := range feedOrders {
+		m := sums[i].mean()
+		t.means.Add(f.Sharing, f.Memory, order.name, m.shares, m.least, m.accuracy, m.gap, m.loaded, m.shares/nexus.shares, m.least/nexus.least)
 	}
-	return nil
+	return rows, nil
 }
 
-// feedOrders are the orders that are compared, in the order of the tables.
-var feedOrders = [2]string{"nexus variant", "scheduler"}
+// addMerged sets the scheduler on merged models beside the paper's schedule on merged and on unmerged ones.
+func (t *feedTables) addMerged(memory presets.Memory, workload string, merged, unmerged []tally) {
+	ours, paper, plain := merged[ourOrder].mean(), merged[nexusOrder].mean(), unmerged[nexusOrder].mean()
+	t.merged.Add(memory, workload, ours.shares, paper.shares, plain.shares, ours.shares/paper.shares, ours.shares/plain.shares,
+		ours.least, paper.least, plain.least, ours.accuracy, paper.accuracy, plain.accuracy)
+}
 
 // tally adds up outcomes; gap is the longest of them.
-type tally struct{ n, mean, least, gap, loaded float64 }
+type tally struct{ n, shares, least, accuracy, gap, loaded float64 }
 
 func (t *tally) addOutcome(o *presets.FeedsOutcome) {
-	t.join(tally{1, o.Mean(), o.Least(), o.Gap, o.Loaded / 1e9})
+	t.join(tally{1, o.Mean(), o.Least(), o.MeanAccuracy(), o.Gap, o.Loaded / 1e9})
 }
 
 func (t *tally) join(o tally) {
 	t.n += o.n
-	t.mean += o.mean
+	t.shares += o.shares
 	t.least += o.least
+	t.accuracy += o.accuracy
 	t.gap = max(t.gap, o.gap)
 	t.loaded += o.loaded
+}
+
+func (t tally) mean() tally {
+	return tally{1, t.shares / t.n, t.least / t.n, t.accuracy / t.n, t.gap, t.loaded / t.n}
+}
+
+// sumTallies adds up those of all workloads, by order.
+func sumTallies(rows [][]tally) []tally {
+	sums := make([]tally, len(feedOrders))
+	for _, row := range rows {
+		for i, t := range row {
+			sums[i].join(t)
+		}
+	}
+	return sums
 }

@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 		"engine", "engine/dnn", "engine/dnn/direct", "engine/dnn/gradient", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/images", "engine/inspect", "kernels", "kernels/cpu",
 		"merging", "merging/trainer", "videoext", "videoext/accuracy", "videoext/detect", "videoext/media/ffmpeg", "videoext/vision",
 	},
-	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
+	"scheduler/sim/presets": {"engine", "engine/wire", "kvcache", "merging", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/stages"},
 
 	// device
 	"kernels/ref":                {"kernels"},
@@ -203,7 +203,7 @@ var arrows = map[string][]string{
 		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/accuracy", "videoext/adapt", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/methods", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/casva", "videoext/pipeline/casva/learn", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar", "videoext/scene",
 	},
 	"bench": {
-		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/sim/presets",
+		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "merging", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/sim/presets",
 	},
 	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda", "kernels/cuda/driver"},
 	"bench/dnn": {

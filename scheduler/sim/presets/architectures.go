@@ -2,10 +2,7 @@ package presets
 
 import (
 	"math"
-	"slices"
 	"time"
-
-	"github.com/prefillonly/prefillonly/merging/published"
 )
 
 // architecture is what a model costs, at batches of 1 to 4 frames.
@@ -33,12 +30,14 @@ var publishedCosts = []struct {
 	{"r50", 118, 27.1, [3]float64{346, 498, 838}, [3]float64{8.41, 8.5, 8.52}},
 	{"vgg", 536, 72.2, [3]float64{738, 890, 1180}, [3]float64{2.1, 2.23, 2.4}},
 	{"tiny-yolo", 42, 6.7, [3]float64{152, 180, 238}, [3]float64{3.0, 3.5, 5.2}},
+	{"frCNN-r50", 732, 117.3, [3]float64{3700, 6960, 12470}, [3]float64{115.4, 210.1, 379.4}},
 	{"inception", 120, 11.8, [3]float64{190, 228, 340}, [3]float64{9.1, 9.1, 9.1}},
 	{"ssd-vgg", 106, 16.1, [3]float64{230, 328, 506}, [3]float64{16.5, 25.7, 44.6}},
-	{"r101", 185, 51.0, [3]float64{505, 748, 1292}, [3]float64{16.6, 17.4, 17.6}}, // assumed
-	{"r18", 52, 11.9, [3]float64{152, 219, 369}, [3]float64{3.2, 3.3, 3.3}},       // assumed
-	{"mnet", 25, 5.7, [3]float64{75, 108, 183}, [3]float64{9.9, 10.0, 10.1}},      // assumed
-	{"ssd-mnet", 12, 2.8, [3]float64{80, 125, 225}, [3]float64{15.7, 15.9, 16.1}}, // assumed
+	{"frCNN-r101", 808, 129.5, [3]float64{3776, 7036, 12546}, [3]float64{123.6, 218.3, 387.6}}, // assumed
+	{"r101", 185, 51.0, [3]float64{505, 748, 1292}, [3]float64{16.6, 17.4, 17.6}},              // assumed
+	{"r18", 52, 11.9, [3]float64{152, 219, 369}, [3]float64{3.2, 3.3, 3.3}},                    // assumed
+	{"mnet", 25, 5.7, [3]float64{75, 108, 183}, [3]float64{9.9, 10.0, 10.1}},                   // assumed
+	{"ssd-mnet", 12, 2.8, [3]float64{80, 125, 225}, [3]float64{15.7, 15.9, 16.1}},              // assumed
 }
 
 // architecturesByName returns the costs by name. A batch of 3 is between 2 and 4.
@@ -56,22 +55,10 @@ func architecturesByName() map[string]*architecture {
 	return byName
 }
 
-// layer is one kind of layer of an architecture, and how often it is there.
-type layer struct {
-	signature string // what a layer must have in common with another to share its weights
-	count     int
-	bytes     int64 // of one
-}
-
-// countLayers are the kinds of an architecture's layers, in the order of their first.
-func countLayers(e published.Entry) (list []layer) {
-	for _, l := range published.Layers(e.Architecture, e.Classes) {
-		i := slices.IndexFunc(list, func(k layer) bool { return k.signature == l.Signature })
-		if i < 0 {
-			i = len(list)
-			list = append(list, layer{l.Signature, 0, l.Bytes})
-		}
-		list[i].count++
+// Architectures are the names of all whose costs are known, in the order of the paper's tables.
+func Architectures() (names []string) {
+	for _, p := range publishedCosts {
+		names = append(names, p.name)
 	}
-	return list
+	return names
 }

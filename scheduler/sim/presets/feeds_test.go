@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/prefillonly/prefillonly/merging/published"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
@@ -13,78 +15,115 @@ import (
 // TestChunks holds the chunks to the models' bytes: merged or not, each model has all of its own.
 func TestChunks(t *testing.T) {
 	archs := architecturesByName()
-	for _, w := range Workloads() {
-		for _, merged := range []bool{false, true} {
+	for _, w := range Workloads(ShortLife) {
+		for _, sharing := range []Sharing{Unmerged, Merged, Optimal} {
 			bytes := make([]int64, len(w.models))
-			for _, p := range w.weightChunks(merged) {
+			for _, p := range w.weightChunks(sharing, byTensor) {
 				for _, i := range p.models {
 					bytes[i] += p.bytes
 				}
 			}
 			for i, e := range w.models {
-				if want := archs[e.Architecture].weights; math.Abs(float64(bytes[i]-want)) > 200 {
-					t.Errorf("%s, merged %v: %s has %d bytes, want %d", w.Name, merged, e.Architecture, bytes[i], want)
+				if want := archs[e.Architecture].weights; bytes[i] != want && (bytes[i] > want || bytes[i] < want-200) {
+					t.Errorf("%s, sharing %v: %s has %d bytes, want %d", w.Name, sharing, e.Architecture, bytes[i], want)
 				}
 			}
 		}
 	}
 }
 
-// TestNexusAsPublished compares the Nexus variant with the least shares that its publication simulated, one frame a pass.
+// TestNexusAsPublished compares the least shares under the Nexus variant with the published ones, one frame a pass. The published loop
+// lets a load overlap the pass before it beyond the memory's limit, which this device does not, so it is above; and it knows of what is
+// resident only what the best partner has, so it is below where models are merged.
 func TestNexusAsPublished(t *testing.T) {
-	for _, tt := range []struct {
-		models []string
-		merged bool
-		want   [3]float64 // at the least memory, half and three quarters; 0 is not published
-	}{
-		{[]string{"yolo", "r152", "r50"}, false, [3]float64{.17, .36, .36}},
-		{[]string{"vgg", "vgg", "vgg"}, false, [3]float64{.15, .30, .30}},
-		{[]string{"r50", "r50", "r152", "r152"}, false, [3]float64{.13, .15, .38}},
-		{[]string{"yolo", "yolo", "r50"}, false, [3]float64{.20, .23, .40}},
-		{[]string{"ssd-vgg", "vgg", "inception", "tiny-yolo"}, false, [3]float64{.26, .71, .76}},
-		{[]string{"yolo", "yolo", "tiny-yolo", "ssd-vgg", "ssd-vgg", "r152"}, false, [3]float64{.13, .24, .31}},
-		{[]string{"yolo", "yolo", "r50"}, true, [3]float64{0, .79, 0}},
-		{[]string{"r50", "r50", "r152", "r152"}, true, [3]float64{0, .50, 0}},
-		{[]string{"yolo", "yolo", "tiny-yolo", "ssd-vgg", "ssd-vgg", "r152"}, true, [3]float64{0, 0, .35}},
-	} {
+	equal, all := 0, 0
+	for _, c := range published.Cases() {
+		if c.Rate != rate || c.Impossible || c.Shares[0] == 0 { // Faster R-CNN has no frame in time in either
+			continue
+		}
 		w := Workload{}
-		for i, m := range tt.models {
-			w.models = append(w.models, published.Entry{Architecture: m, Feed: fmt.Sprint(i), Classes: 2})
+		for i, m := range c.Architectures {
+			w.models = append(w.models, published.Entry{Architecture: m, Feed: fmt.Sprint(i), Classes: 4})
 		}
-		for k, memory := range []Memory{Least, Half, Three4} {
-			a := Feeds{w, memory, tt.merged, 1}.newArrivals()
-			least := 0.0
-			for _, wait := range []bool{false, true} {
-				p := plan{map[string]int{}, map[string]bool{}}
-				for _, m := range tt.models {
-					p.batch[m], p.wait[m] = 1, wait
-				}
-				o, err := a.simulate(sim.NewDesk(a.newNexus(p)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				least = max(least, o.Least())
+		a := Feeds{Workload: w, Memory: Memory(c.Memory), Sharing: Sharing(c.Sharing), Lives: time.Duration(c.Lives) * time.Millisecond, ByModel: true, Seed: 1}.newArrivals()
+		least := 0.0
+		for _, wait := range []bool{false, true} {
+			o, err := a.simulate(sim.NewDesk(a.newNexus(w.uniformPlan(choice{1, wait}))))
+			if err != nil {
+				t.Fatal(err)
 			}
-			// The published loop overlaps a load beyond the memory's limit, so it is above this one.
-			if want := tt.want[k]; want > 0 && (least > want+.03 || least < want-.10) {
-				t.Errorf("%v, merged %v, memory %v: the least share is %.2f, published %.2f", tt.models, tt.merged, memory, least, want)
-			}
+			least = max(least, o.Least())
 		}
+		want := slices.Min(c.Shares)
+		all++
+		if math.Abs(least-want) <= .03 {
+			equal++
+		}
+		if c.Sharing == 0 && (least > want+.03 || least < want-.10) || c.Sharing > 0 && least < want-.25 {
+			t.Errorf("%v: the least share is %.2f", c, least)
+		}
+	}
+	if equal < all*2/3 {
+		t.Errorf("%d of %d cases are within 0.03", equal, all)
+	}
+}
+
+// TestMergedModelsStay: where two models lie wholly in two others, nothing is loaded twice in half of the memory.
+func TestMergedModelsStay(t *testing.T) {
+	w := Workload{}
+	for i, m := range []string{"r50", "r50", "r152", "r152"} {
+		w.models = append(w.models, published.Entry{Architecture: m, Feed: fmt.Sprint(i), Classes: 4})
+	}
+	all := int64(0)
+	for _, p := range w.weightChunks(Optimal, byTensor) {
+		all += p.bytes
+	}
+	o, err := Feeds{Workload: w, Memory: Half, Sharing: Optimal, Seed: 1}.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loaded := o.Loaded * span.Seconds(); math.Abs(loaded-float64(all)) > 1 {
+		t.Errorf("%.0f bytes are loaded, of %d", loaded, all)
+	}
+}
+
+// TestTensorsMakeRoomBetter: where half of the memory is there, the Nexus variant serves more frames if it evicts tensors instead of
+// models.
+func TestTensorsMakeRoomBetter(t *testing.T) {
+	models, tensors := 0.0, 0.0
+	for _, w := range Workloads(ShortLife) {
+		if w.Name != "LP2" && w.Name != "MP2" {
+			continue
+		}
+		f := Feeds{Workload: w, Memory: Half, Seed: 1}
+		whole, err := f.RunNexus()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := f.RunNexusByTensor()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %.3f and %.3f of the least by models, %.3f and %.3f by tensors", w.Name, whole.Mean(), whole.Least(), parts.Mean(), parts.Least())
+		models, tensors = models+whole.Mean(), tensors+parts.Mean()
+	}
+	if tensors < 1.1*models {
+		t.Errorf("%.3f of the frames by tensors, %.3f by models", tensors/2, models/2)
 	}
 }
 
 // TestAgainstNexus holds the scheduler to its margins where the plans of the other are found quickly. They are for these very
 // frames, so the model that is served least may have more of them there.
 func TestAgainstNexus(t *testing.T) {
-	leasts := map[bool][]float64{false: {1.32, 1.13, 0.8}, true: {0.96, 0.91, 0.96}} // what was measured less .03; below 1 Nexus is ahead
-	for _, merged := range []bool{false, true} {
+	leasts := map[Sharing][]float64{Unmerged: {1.32, 1.13, 0.8}, Optimal: {0.96, 0.91, 0.96}} // what was measured less .03; below 1 Nexus is ahead
+	for _, sharing := range []Sharing{Unmerged, Optimal} {
 		for i, memory := range []Memory{Least, Half, Three4} {
 			var mean, least [2]float64
-			for _, w := range Workloads() {
+			for _, w := range Workloads(ShortLife) {
 				if len(w.models) > 6 {
 					continue
 				}
-				f := Feeds{w, memory, merged, 1}
+				f := Feeds{Workload: w, Memory: memory, Sharing: sharing, Seed: 1}
 				for k, run := range []func() (*FeedsOutcome, error){f.Run, f.RunNexus} {
 					o, err := run()
 					if err != nil {
@@ -94,9 +133,9 @@ func TestAgainstNexus(t *testing.T) {
 					least[k] += o.Least()
 				}
 			}
-			if mean[0] < 1.05*mean[1] || least[0] < leasts[merged][i]*least[1] {
-				t.Errorf("merged %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
-					merged, memory, mean[0], least[0], mean[1], least[1])
+			if mean[0] < 1.05*mean[1] || least[0] < leasts[sharing][i]*least[1] {
+				t.Errorf("sharing %v, memory %v: mean %.2f and least %.2f of three workloads, Nexus %.2f and %.2f",
+					sharing, memory, mean[0], least[0], mean[1], least[1])
 			}
 		}
 	}
@@ -104,15 +143,15 @@ func TestAgainstNexus(t *testing.T) {
 
 // TestNoModelIsForgotten: under the scheduler every model has a frame at least every two seconds.
 func TestNoModelIsForgotten(t *testing.T) {
-	for _, w := range Workloads() {
+	for _, w := range Workloads(ShortLife) {
 		for _, memory := range []Memory{Least, Half} {
-			for _, merged := range []bool{false, true} {
-				o, err := Feeds{w, memory, merged, 2}.Run()
+			for _, sharing := range []Sharing{Unmerged, Optimal} {
+				o, err := Feeds{Workload: w, Memory: memory, Sharing: sharing, Seed: 2}.Run()
 				if err != nil {
 					t.Fatal(err)
 				}
 				if o.Gap > 2 {
-					t.Errorf("%s, memory %v, merged %v: a model has no frame for %.1f s", w.Name, memory, merged, o.Gap)
+					t.Errorf("%s, memory %v, sharing %v: a model has no frame for %.1f s", w.Name, memory, sharing, o.Gap)
 				}
 			}
 		}
@@ -120,7 +159,7 @@ func TestNoModelIsForgotten(t *testing.T) {
 }
 
 func TestSameSeedSameFrames(t *testing.T) {
-	f := Feeds{Workloads()[0], Half, false, 3}
+	f := Feeds{Workload: Workloads(ShortLife)[0], Memory: Half, Seed: 3}
 	first, err := f.Run()
 	if err != nil {
 		t.Fatal(err)

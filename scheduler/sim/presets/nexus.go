@@ -8,16 +8,18 @@ import (
 )
 
 // nexus is the order of the GEMEL paper's variant of Nexus. Models take turns, those that share weights beside each other;
-// one without a frame in time is passed over. The next model is loaded, whole, while one runs, and what ran most
-// recently makes room.
+// one without a frame in time is passed over. The next model is loaded while one runs, and what ran most recently makes room: whole, as
+// published, or by as many tensors as are needed and the next model has not.
 type nexus struct {
-	plan
+	plan     plan
 	feeds    []*feed
 	capacity int64
 	chunks   []piece
+	tensors  bool    // make room, not models
 	of       [][]int // chunks of each model
+	there    []bool  // chunks, or coming
 	users    []int   // of each chunk: models that are there or coming
-	bytes    int64   // of chunks with users
+	bytes    int64   // of chunks that are there
 	resident []bool  // models
 	coming   int     // the model being loaded; none is -1
 	turns    []int   // models in the order of their turns
@@ -31,20 +33,20 @@ type nexus struct {
 func (a *feedArrivals) newNexus(p plan) *nexus {
 	w := a.Workload
 	n := &nexus{
-		plan: p, capacity: w.deviceCapacity(a.Memory), chunks: a.chunks,
+		plan: p, capacity: w.deviceCapacity(a.Memory), chunks: a.chunks, tensors: !a.ByModel,
 		of: make([][]int, len(w.models)), resident: make([]bool, len(w.models)), coming: -1, next: -1, running: -1,
+		there: make([]bool, len(a.chunks)), users: make([]int, len(a.chunks)),
 	}
 	archs := architecturesByName()
 	for i, e := range w.models {
 		n.feeds = append(n.feeds, &feed{architecture: archs[e.Architecture], id: i})
 	}
-	n.users = make([]int, len(n.chunks))
 	for c, piece := range n.chunks {
 		for _, i := range piece.models {
 			n.of[i] = append(n.of[i], c)
 		}
 	}
-	n.arrangeModels()
+	n.turns = arrangeModels(n.sharedBytes())
 	n.recent = slices.Clone(n.turns)
 	return n
 }
@@ -69,89 +71,100 @@ func (n *nexus) Decide(d *sim.Desk) {
 	n.load(d)
 }
 
-// arrangeModels puts beside each other what shares most, beginning with the first model.
-func (n *nexus) arrangeModels() {
-	left := make([]int, len(n.of))
-	for i := range left {
-		left[i] = i
+// sharedBytes is what each model has in common with each other.
+func (n *nexus) sharedBytes() [][]int64 {
+	shared := make([][]int64, len(n.of))
+	for i := range shared {
+		shared[i] = make([]int64, len(n.of))
 	}
-	for len(left) > 0 {
-		next := 0
-		if len(n.turns) > 0 {
-			last := n.turns[len(n.turns)-1]
-			for k, i := range left {
-				if n.sharedBytes(last, i) > n.sharedBytes(last, left[next]) {
-					next = k
-				}
+	for _, c := range n.chunks {
+		for _, i := range c.models {
+			for _, k := range c.models {
+				shared[i][k] += c.bytes
 			}
 		}
-		n.turns = append(n.turns, left[next])
-		left = slices.Delete(left, next, next+1)
 	}
-}
-
-func (n *nexus) sharedBytes(a, b int) (bytes int64) {
-	for _, c := range n.of[a] {
-		if slices.Contains(n.chunks[c].models, b) {
-			bytes += n.chunks[c].bytes
-		}
-	}
-	return bytes
+	return shared
 }
 
 // countChunkUsers counts a model among the users of its chunks, or no more.
 func (n *nexus) countChunkUsers(m, by int) {
 	for _, c := range n.of[m] {
-		if n.users[c] == 0 {
-			n.bytes += n.chunks[c].bytes
-		}
 		n.users[c] += by
-		if n.users[c] == 0 {
+	}
+}
+
+// setThere says of chunks that they are there, or no more.
+func (n *nexus) setThere(chunks []uint32, there bool) {
+	for _, c := range chunks {
+		n.there[c] = there
+		if there {
+			n.bytes += n.chunks[c].bytes
+		} else {
 			n.bytes -= n.chunks[c].bytes
 		}
 	}
 }
 
-// missingBytes is the bytes of a model that no other has brought.
-func (n *nexus) missingBytes(m int) (bytes int64) {
+// missing are the chunks of a model that are not there.
+func (n *nexus) missing(m int) (chunks []uint32, bytes int64) {
 	for _, c := range n.of[m] {
-		if n.users[c] == 0 {
+		if !n.there[c] {
+			chunks = append(chunks, uint32(c))
 			bytes += n.chunks[c].bytes
 		}
 	}
-	return bytes
+	return chunks, bytes
+}
+
+// lacks is how many bytes must go for a model and an area.
+func (n *nexus) lacks(m int, area int64) int64 {
+	_, bytes := n.missing(m)
+	return n.bytes + bytes + area - n.capacity
 }
 
 // makeRoom evicts models, those that ran last first, until a model and an area fit beside one that stays. If they cannot
 // it evicts none.
 func (n *nexus) makeRoom(d *sim.Desk, m int, area int64, stays int) bool {
-	var out []int
-	for i := len(n.recent) - 1; n.bytes+n.missingBytes(m)+area > n.capacity; i-- {
+	var models []int
+	var chunks []uint32
+	lacks := n.lacks(m, area)
+	for i := len(n.recent) - 1; lacks > 0; i-- {
 		if i < 0 {
-			for _, k := range out {
+			for _, k := range models {
 				n.resident[k] = true
 				n.countChunkUsers(k, 1)
 			}
+			n.setThere(chunks, true)
 			return false
 		}
-		if k := n.recent[i]; n.resident[k] && k != m && k != stays {
+		k := n.recent[i]
+		if k == m || k == stays {
+			continue
+		}
+		if n.resident[k] {
 			n.resident[k] = false
 			n.countChunkUsers(k, -1)
-			out = append(out, k)
+			models = append(models, k)
 		}
+		out := n.unused(k, m, lacks)
+		n.setThere(out, false)
+		chunks = append(chunks, out...)
+		lacks = n.lacks(m, area)
 	}
-	for _, k := range out {
-		d.Drop(n.unused(k))
-	}
+	d.Drop(chunks)
 	return true
 }
 
-// unused are the chunks of a model that no model has use of.
-func (n *nexus) unused(m int) (chunks []uint32) {
-	for _, c := range n.of[m] {
-		if n.users[c] == 0 {
-			chunks = append(chunks, uint32(c))
+// unused are the chunks of a model that is evicted and of which no other has use; where tensors make room, as many as are lacking and
+// that the model for which it is evicted has not, the last ones first.
+func (n *nexus) unused(m, by int, lacks int64) (chunks []uint32) {
+	for _, c := range slices.Backward(n.of[m]) {
+		if n.users[c] > 0 || !n.there[c] || n.tensors && (lacks <= 0 || slices.Contains(n.chunks[c].models, by)) {
+			continue
 		}
+		chunks = append(chunks, uint32(c))
+		lacks -= n.chunks[c].bytes
 	}
 	return chunks
 }
@@ -221,12 +234,12 @@ func (n *nexus) load(d *sim.Desk) {
 	if n.resident[m] {
 		return
 	}
-	fits := n.bytes+n.missingBytes(m)+n.area <= n.capacity
-	if !fits && (d.Running && n.wait[n.feeds[n.running].name] || !n.makeRoom(d, m, n.area, n.running)) {
+	if n.lacks(m, n.area) > 0 && (d.Running && n.plan[n.feeds[n.running].name].wait || !n.makeRoom(d, m, n.area, n.running)) {
 		return
 	}
-	missing := n.unused(m)
+	missing, _ := n.missing(m)
 	n.countChunkUsers(m, 1)
+	n.setThere(missing, true)
 	n.coming, n.next = m, turn
 	d.Load(m, missing)
 }
@@ -240,7 +253,7 @@ func (n *nexus) run(d *sim.Desk) {
 		return
 	}
 	m := n.feeds[n.turns[turn]]
-	batch := min(n.batch[m.name], m.inTime(d.Now, 1))
+	batch := min(n.plan[m.name].batch, m.inTime(d.Now, 1))
 	for batch > 1 && (m.inTime(d.Now, batch) < batch || m.weights+m.area[batch-1] > n.capacity) {
 		batch--
 	}
