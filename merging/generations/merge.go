@@ -68,7 +68,7 @@ var alterations = map[string]trainer.Split{"dark": trainer.HeldOutDark, "mirrore
 type Shared struct {
 	Bytes   int64    `json:"bytes"` // of one copy
 	SHA256  string   `json:"sha256"`
-	Donor   string   `json:"donor,omitempty"` // whose file has them; empty: they were trained jointly
+	Donor   string   `json:"donor,omitempty"` // whose file has them; empty: they were trained jointly, or are the mean
 	Members []Member `json:"members"`
 }
 
@@ -137,7 +137,7 @@ func (m *Merge) describe(plan *merging.Plan, ties []trainer.Tie, files [][]byte)
 	}
 	for _, t := range ties {
 		s := Shared{SHA256: sums[t.Members[0]]}
-		if t.Donor != trainer.NoDonor {
+		if t.Donor >= 0 {
 			s.Donor = m.Models[t.Donor].Name
 		}
 		for _, of := range t.Members {

@@ -170,7 +170,7 @@ func (r *runner) train(ctx context.Context, a *search.Train) (event search.Event
 		return nil, err
 	}
 	r.Tell(Event{At: seconds(r.Clock() - r.base), Event: Training, Epochs: a.Epochs, Rate: a.Rate})
-	losses, err := r.session.Train(ctx, a.Epochs, a.Rate)
+	losses, err := r.session.Train(ctx, a.Models, a.Epochs, a.Rate)
 	if err != nil {
 		return nil, err
 	}

@@ -22,13 +22,13 @@ func BenchmarkStep(b *testing.B) {
 			if err := opened.Tie(allTied(b, models, 1)); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := opened.Train(context.Background(), 0.001, 0.1); err != nil { // reads the clip and makes plans
+			if _, err := opened.Train(context.Background(), []int{0}, 0.001, 0.1); err != nil { // reads the clip and makes plans
 				b.Fatal(err)
 			}
 			step := DefaultBatch / float64(len(opened.(*session).models[0].feed.part(trainer.Training)))
 			b.ResetTimer()
 			for range b.N {
-				if _, err := opened.Train(context.Background(), step, 0.1); err != nil {
+				if _, err := opened.Train(context.Background(), []int{0}, step, 0.1); err != nil {
 					b.Fatal(err)
 				}
 			}

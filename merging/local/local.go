@@ -64,7 +64,7 @@ type session struct {
 	workers []*worker
 	ties    []trainer.Tie
 	params  []*parameter
-	epochs  float64 // that were trained
+	epochs  []float64 // that were trained, by model
 }
 
 // worker is a thread that computes, and its networks. One goroutine uses it at a time.
@@ -76,7 +76,7 @@ type worker struct {
 
 // Open opens models for training. Clips are read when they are first needed.
 func (t *Trainer) Open(_ context.Context, models []trainer.Model, seed uint64) (trainer.Session, error) {
-	s := &session{o: t.o, seed: seed}
+	s := &session{o: t.o, seed: seed, epochs: make([]float64, len(models))}
 	if err := s.open(models); err != nil {
 		s.Close()
 		return nil, err

@@ -69,7 +69,7 @@ func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 	}
 	began := time.Now()
 	for _, part := range []float64{1, 0.65, 0.35, 0.15} {
-		losses, err := in.Train(ctx, 0.6, part*AdoptionRate)
+		losses, err := in.Train(ctx, []int{0}, 0.6, part*AdoptionRate)
 		if err != nil {
 			t.Fatal(err)
 		}

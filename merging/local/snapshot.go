@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/merging/trainer"
 )
@@ -14,7 +15,7 @@ type state struct {
 	Prints [][32]byte // of the models
 	Seed   uint64
 	Ties   []trainer.Tie
-	Epochs float64
+	Epochs []float64
 	Params []paramState // in the order in which the ties make them
 }
 
@@ -25,7 +26,7 @@ type paramState struct {
 
 // Snapshot implements trainer.Session.
 func (s *session) Snapshot() ([]byte, error) {
-	now := state{Seed: s.seed, Ties: s.ties, Epochs: s.epochs}
+	now := state{Seed: s.seed, Ties: s.ties, Epochs: slices.Clone(s.epochs)}
 	for _, m := range s.models {
 		now.Prints = append(now.Prints, m.print())
 	}

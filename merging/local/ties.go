@@ -62,6 +62,9 @@ func (s *session) tie(t trainer.Tie, before []*parameter, tied []map[*graph.Valu
 			}
 			m.trained = append(m.trained, &use{weights, joint})
 			trains[member.Model] = true
+		case t.Donor == trainer.Mean:
+			m.adopted[weights] = s.mean(t)
+			trains[member.Model] = true
 		case t.Donor != member.Model:
 			m.adopted[weights] = s.donated(t)
 			trains[member.Model] = true
@@ -73,6 +76,22 @@ func (s *session) tie(t trainer.Tie, before []*parameter, tied []map[*graph.Valu
 func (s *session) donated(t trainer.Tie) *graph.Tensor {
 	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == t.Donor })
 	return s.models[t.Donor].layer(t.Members[i].Layer).Weights.Const
+}
+
+// mean is that of the weights in a tie's members' files.
+func (s *session) mean(t trainer.Tie) *graph.Tensor {
+	var sum []float32
+	var like *graph.Tensor
+	for _, member := range t.Members {
+		like = s.models[member.Model].layer(member.Layer).Weights.Const
+		if sum == nil {
+			sum = make([]float32, like.Len())
+		}
+		for i, v := range elementsOf(like) {
+			sum[i] += v / float32(len(t.Members))
+		}
+	}
+	return tensorOf(like, sum)
 }
 
 // addOwn makes parameters of what is a trained model's own: biases, normalisations, and weights of no tie.
@@ -134,7 +153,7 @@ func (s *session) check(ties []trainer.Tie) error {
 
 func (s *session) checkTie(t trainer.Tie, seen map[merging.Member]bool) error {
 	var first *inspect.Layer
-	donor := t.Donor == trainer.NoDonor
+	donor := t.Donor == trainer.NoDonor || t.Donor == trainer.Mean
 	for _, member := range t.Members {
 		if member.Model < 0 || member.Model >= len(s.models) {
 			return fmt.Errorf("got model %d, want one of %d", member.Model, len(s.models))
@@ -146,7 +165,7 @@ func (s *session) checkTie(t trainer.Tie, seen map[merging.Member]bool) error {
 			return fmt.Errorf("%s has no layer %q", m.File, member.Layer)
 		case seen[member]:
 			return fmt.Errorf("layer %q of %s is in two ties", member.Layer, m.File)
-		case t.Donor == trainer.NoDonor && l.Weights.Type != engine.FP32:
+		case t.Donor < 0 && l.Weights.Type != engine.FP32:
 			return fmt.Errorf("layer %q of %s is of %v and cannot be trained: want FP32, or a donor", member.Layer, m.File, l.Weights.Type)
 		case first != nil && first.Signature != l.Signature:
 			return fmt.Errorf("layer %q of %s is %s, want %s as layer %q", l.Name, m.File, l.Signature, first.Signature, first.Name)

@@ -116,7 +116,7 @@ func TestThreadsDoNotChangeWeights(t *testing.T) {
 		if err := in.Tie([]trainer.Tie{{Members: plan.Groups[0].Members, Donor: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := in.Train(context.Background(), 1, 0.01); err != nil {
+		if _, err := in.Train(context.Background(), []int{0}, 1, 0.01); err != nil {
 			t.Fatal(err)
 		}
 		now := in.Constants(0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // sample is a frame that a model is trained on.
@@ -20,24 +21,23 @@ type sample struct {
 const warmSteps = 20
 
 // Train implements trainer.Session.
-func (s *session) Train(ctx context.Context, epochs, rate float64) ([]float64, error) {
+func (s *session) Train(ctx context.Context, models []int, epochs, rate float64) ([]float64, error) {
 	from, count, steps := make([]int, len(s.models)), make([]int, len(s.models)), 0
-	for i, m := range s.models {
-		if len(m.trained) == 0 {
-			continue
-		}
+	models = slices.DeleteFunc(slices.Clone(models), func(i int) bool { return len(s.models[i].trained) == 0 })
+	for _, i := range models {
+		m := s.models[i]
 		if err := s.prepare(ctx, i); err != nil {
 			return nil, err
 		}
 		n := float64(len(m.feed.part(0)))
-		from[i] = int(s.epochs*n + 1e-6)
-		count[i] = int((s.epochs+epochs)*n+1e-6) - from[i]
+		from[i] = int(s.epochs[i]*n + 1e-6)
+		count[i] = int((s.epochs[i]+epochs)*n+1e-6) - from[i]
 		steps = max(steps, (count[i]+s.o.Batch-1)/s.o.Batch)
 	}
-	losses, before := make([]float64, len(s.models)), s.epochs
+	losses, before := make([]float64, len(s.models)), slices.Clone(s.epochs)
 	for k := range steps {
 		var batch []*sample
-		for i := range s.models {
+		for _, i := range models {
 			for n := from[i] + count[i]*k/steps; n < from[i]+count[i]*(k+1)/steps; n++ {
 				batch = append(batch, &sample{model: i, number: n})
 			}
@@ -48,9 +48,13 @@ func (s *session) Train(ctx context.Context, epochs, rate float64) ([]float64, e
 		for _, x := range batch {
 			losses[x.model] += float64(x.loss) / float64(count[x.model])
 		}
-		s.epochs = before + epochs*float64(k+1)/float64(steps)
+		for _, i := range models {
+			s.epochs[i] = before[i] + epochs*float64(k+1)/float64(steps)
+		}
 	}
-	s.epochs = before + epochs
+	for _, i := range models {
+		s.epochs[i] = before[i] + epochs
+	}
 	return losses, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
@@ -12,7 +13,7 @@ type attempt struct {
 	ties      []trainer.Tie
 	target    float64
 	originals []trainer.Score
-	models    []int           // that are trained
+	models    []int           // that are trained: those for which its ties change something
 	scores    []trainer.Score // the last, by model
 	judged    int             // of models, since they were trained last
 	rate      float64         // that it began with, or half of it where that stalled
@@ -44,30 +45,32 @@ const (
 	failed
 )
 
-func newAttempt(ties []trainer.Tie, originals []trainer.Score, o Options) *attempt {
-	a := &attempt{ties: ties, target: o.Target, originals: originals, rate: o.Rate, decay: o.Decay, scores: slices.Clone(originals), lifts: make([]progress, len(originals))}
-	if o.Joint > 0 && slices.ContainsFunc(ties, func(t trainer.Tie) bool { return t.Donor == trainer.NoDonor }) {
-		a.rate, a.decay = o.Joint, 1
+func (s *Search) newAttempt(ties []trainer.Tie) *attempt {
+	a := &attempt{ties: ties, target: s.o.Target, originals: s.originals, rate: s.o.Rate, decay: s.o.Decay, scores: slices.Clone(s.scores), lifts: make([]progress, len(s.originals))}
+	for i := range s.originals {
+		changing := slices.DeleteFunc(slices.Clone(ties), func(t trainer.Tie) bool { return !s.changes(t, i) })
+		if len(changing) > 0 {
+			a.models = append(a.models, i)
+		}
+		if s.o.Joint > 0 && slices.ContainsFunc(changing, func(t trainer.Tie) bool { return t.Donor == trainer.NoDonor }) {
+			a.rate, a.decay = s.o.Joint, 1
+		}
 	}
 	if a.decay == 0 {
 		a.decay = 1
 	}
-	for i := range originals {
-		if slices.ContainsFunc(ties, func(t trainer.Tie) bool { return adopts(t, i) }) {
-			a.models = append(a.models, i)
-		}
-	}
 	return a
 }
 
-// adopts says whether a tie changes a model.
-func adopts(t trainer.Tie, model int) bool {
-	for _, m := range t.Members {
-		if m.Model == model {
-			return t.Donor != model
-		}
+// changes says whether a tie changes a model in another way than the last success.
+func (s *Search) changes(t trainer.Tie, model int) bool {
+	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == model })
+	if i < 0 || t.Donor == model {
+		return false
 	}
-	return false
+	return !slices.ContainsFunc(s.kept, func(k trainer.Tie) bool {
+		return k.Donor == t.Donor && slices.Contains(k.Members, t.Members[i]) && (t.Donor >= 0 || len(k.Members) == len(t.Members))
+	})
 }
 
 // train is the next part of an epoch: so much as the model nearest its target seems to need, by its lift.
@@ -79,7 +82,7 @@ func (a *attempt) train() *Train {
 		}
 	}
 	a.share = math.Min(math.Max(share, leastShare), mostEpochs-a.epochs)
-	return &Train{a.share, a.rate * math.Max(math.Pow(a.decay, a.epochs), leastRate)}
+	return &Train{a.models, a.share, a.rate * math.Max(math.Pow(a.decay, a.epochs), leastRate)}
 }
 
 // lift is how much of a score a model gained in an epoch, the last time; all of it if it gained nothing, so that a whole epoch is next.

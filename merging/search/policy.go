@@ -15,17 +15,19 @@ type Policy string
 
 // The policies.
 const (
-	// Adopt tries all groups at once, of each a donor that stays as it is, and half of them, those that save most, where that fails. A single group
-	// that fails so is trained jointly, then without the half of its members nearest their networks' inputs.
+	// Adopt has one model after the other, those that can save most first, take the weights of donors, which stay as they are: of all its groups at once,
+	// and of half of them, those that save most, where that fails. A single group that fails so is trained jointly by the two.
 	Adopt Policy = "adopt"
 	// Joint is the paper's: one group at a time, trained by all members together, and halved like that.
 	Joint Policy = "joint"
 	// Stem shares beginnings alone, the donor's, and finds by bisection how many layers of them (Mainstream, ATC 2018).
 	Stem Policy = "stem"
+	// Mean has all groups have the mean of their weights at once, and half of them, those that save most, where that fails.
+	Mean Policy = "mean"
 )
 
 // Policies lists them.
-func Policies() []string { return []string{string(Adopt), string(Joint), string(Stem)} }
+func Policies() []string { return []string{string(Adopt), string(Joint), string(Stem), string(Mean)} }
 
 // Check refuses a policy that is none.
 func (p Policy) Check() error {
@@ -46,9 +48,40 @@ func newPolicy(plan *merging.Plan, o Options) policy {
 	case Stem:
 		return newStems(plan, o.Cost)
 	case Joint:
-		return &groups{plan: plan, cost: o.Cost, waiting: slices.Clone(plan.Groups), size: 1, joint: true, only: true}
+		return &groups{plan: plan, cost: o.Cost, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, most: 1, joint: true, only: true}
+	case Mean:
+		return &groups{plan: plan, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, most: len(plan.Groups), mean: true}
 	}
-	return &groups{plan: plan, cost: o.Cost, waiting: slices.Clone(plan.Groups), size: len(plan.Groups)}
+	return &groups{plan: plan, cost: o.Cost, waiting: byAdopter(plan, o.Cost), most: len(plan.Groups)}
+}
+
+// byAdopter is each model's groups with their donors alone, the model's first that can save most.
+func byAdopter(plan *merging.Plan, cost []float64) [][]merging.Group {
+	by, saved := make([][]merging.Group, len(plan.Models)), make([]int64, len(plan.Models))
+	for _, g := range plan.Groups {
+		donor := dearest(g.Members, cost)
+		for _, m := range g.Members {
+			if m.Model == donor {
+				continue
+			}
+			pair := g
+			pair.Members = slices.DeleteFunc(slices.Clone(g.Members), func(o merging.Member) bool { return o.Model != donor && o != m })
+			by[m.Model], saved[m.Model] = append(by[m.Model], pair), saved[m.Model]+g.Bytes
+		}
+	}
+	order := make([]int, len(by))
+	for i := range order {
+		order[i] = i
+		slices.SortStableFunc(by[i], func(a, b merging.Group) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(saved[b], saved[a]) })
+	var sorted [][]merging.Group
+	for _, i := range order {
+		if len(by[i]) > 0 {
+			sorted = append(sorted, by[i])
+		}
+	}
+	return sorted
 }
 
 // groups tries so many groups at a time, beside those that are kept.
@@ -56,27 +89,61 @@ type groups struct {
 	plan    *merging.Plan
 	cost    []float64
 	kept    []trainer.Tie
-	waiting []merging.Group // those that save most first
-	size    int             // how many are tried at once
-	joint   bool            // the first is trained jointly
-	only    bool            // all are
+	waiting [][]merging.Group // lists, one after the other; in each those that save most first
+	most    int               // that are tried at once
+	size    int               // that are tried at once of the first list; 0: most
+	joint   bool              // the first is trained jointly
+	only    bool              // all are
+	mean    bool              // none is, and the mean takes the donor's place
 }
 
-func (g *groups) batch() []merging.Group { return g.waiting[:min(g.size, len(g.waiting))] }
+func (g *groups) batch() []merging.Group {
+	first := g.waiting[0]
+	size := g.size
+	if size == 0 {
+		size = g.most
+	}
+	return first[:min(size, len(first))]
+}
 
 func (g *groups) propose() []trainer.Tie {
-	if len(g.waiting) == 0 {
+	if len(g.waiting) == 0 || len(g.waiting[0]) == 0 {
 		return nil
 	}
 	ties := slices.Clone(g.kept)
 	for _, of := range g.batch() {
 		t := trainer.Tie{Members: of.Members, Donor: trainer.NoDonor}
-		if !g.joint {
+		switch {
+		case g.mean:
+			t.Donor = trainer.Mean
+		case !g.joint:
 			t.Donor = dearest(of.Members, g.cost)
 		}
-		ties = append(ties, t)
+		ties = join(ties, t)
 	}
 	return ties
+}
+
+// join adds a tie, to one with the same layer if there is one: if either has no donor, it has none.
+func join(ties []trainer.Tie, t trainer.Tie) []trainer.Tie {
+	tied := func(m merging.Member) func(trainer.Tie) bool {
+		return func(o trainer.Tie) bool { return slices.Contains(o.Members, m) }
+	}
+	for _, m := range t.Members {
+		i := slices.IndexFunc(ties, tied(m))
+		if i < 0 {
+			continue
+		}
+		one := trainer.Tie{Members: slices.Clone(ties[i].Members), Donor: min(ties[i].Donor, t.Donor)}
+		for _, m := range t.Members {
+			if !slices.Contains(one.Members, m) {
+				one.Members = append(one.Members, m)
+			}
+		}
+		ties[i] = one
+		return ties
+	}
+	return append(ties, t)
 }
 
 // dearest is the member's model that a frame costs most: of several, the one that was named first.
@@ -89,30 +156,33 @@ func (g *groups) judged(success bool) {
 	switch {
 	case success:
 		g.kept = g.propose()
-		g.waiting = g.waiting[n:]
+		g.waiting[0] = g.waiting[0][n:]
 		g.joint = g.only
 	case n > 1:
 		g.size = n / 2
-	case !g.joint:
+	case !g.joint && !g.mean:
 		g.joint = true
 	default:
 		g.halve()
 		g.joint = g.only
 	}
+	if len(g.waiting[0]) == 0 {
+		g.waiting, g.size = g.waiting[1:], 0
+	}
 }
 
 // halve leaves of the first group the members farther from their networks' inputs, or nothing where those save no more than the next group does.
 func (g *groups) halve() {
-	first := g.waiting[0]
+	list := g.waiting[0]
+	first, next := list[0], int64(0)
 	first.Members = laterHalf(first.Members, g.plan)
-	next := int64(0)
-	if len(g.waiting) > 1 {
-		next = g.waiting[1].Saved()
+	if len(list) > 1 {
+		next = list[1].Saved()
 	}
 	if first.Saved() > next {
-		g.waiting[0] = first
+		list[0] = first
 	} else {
-		g.waiting = g.waiting[1:]
+		g.waiting[0] = list[1:]
 	}
 }
 

@@ -57,8 +57,11 @@ type Tie struct {
 	Saved   int64 // bytes, if it succeeds
 }
 
-// Train asks for *Trained.
-type Train struct{ Epochs, Rate float64 }
+// Train asks for *Trained, of some models.
+type Train struct {
+	Models       []int
+	Epochs, Rate float64
+}
 
 // Evaluate asks for *Scored.
 type Evaluate struct{ Model int }
@@ -105,6 +108,8 @@ type Search struct {
 	policy    policy
 	bytes     map[merging.Member]int64
 	originals []trainer.Score // of the files as they are
+	kept      []trainer.Tie   // of the last success
+	scores    []trainer.Score // then
 	now       *attempt        // nil while those are judged
 	attempts  int
 }
@@ -151,6 +156,7 @@ func (s *Search) judgeOriginal(at time.Duration, score trainer.Score) []Action {
 	case model+1 < len(s.plan.Models):
 		return []Action{&Evaluate{model + 1}}
 	}
+	s.scores = s.originals
 	return s.propose(at, []Action{&Keep{Success}, &Ship{Scores: slices.Clone(s.originals)}})
 }
 
@@ -168,7 +174,7 @@ func (s *Search) propose(at time.Duration, actions []Action) []Action {
 		return append(actions, &Done{Reason: OutOfBudget})
 	}
 	s.attempts++
-	s.now = newAttempt(ties, s.originals, s.o)
+	s.now = s.newAttempt(ties)
 	actions = append(actions, &Tie{s.attempts, ties, s.Saved(ties)})
 	return s.evaluateNext(actions)
 }
@@ -197,6 +203,7 @@ func (s *Search) judge(at time.Duration, e *Scored) []Action {
 	switch verdict := a.decide(); {
 	case verdict == met:
 		s.policy.judged(true)
+		s.kept, s.scores = a.ties, a.scores
 		return s.propose(at, []Action{&Keep{Success}, &Ship{s.attempts, a.ties, s.Saved(a.ties), slices.Clone(a.scores)}})
 	case at >= s.o.Budget:
 		return []Action{&Done{Reason: OutOfBudget}}

@@ -83,7 +83,7 @@ func (h *history) act(t *testing.T, session trainer.Session, slots map[search.Sl
 		*line += fmt.Sprintf(" %.2f of rate %g", a.Epochs, a.Rate)
 		h.epochs[len(h.epochs)-1] += a.Epochs
 		var losses []float64
-		losses, err = session.Train(context.Background(), a.Epochs, a.Rate)
+		losses, err = session.Train(context.Background(), a.Models, a.Epochs, a.Rate)
 		return orFail(t, err, &search.Trained{Losses: losses})
 	case *search.Evaluate:
 		var score trainer.Score
@@ -160,6 +160,10 @@ Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 1 of 3 bytes|Evaluate 0: 0.000|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.767|Evaluate 1: 0.767|Done: the budget is spent`},
 		"too few objects": {options(search.Adopt, 2), pair, searchtest.Trainer{Objects: 99}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Done: model a: its own network finds 99 objects in the held-out frames of its clip, want at least 100 to judge by: give a longer or busier clip`},
+		"one adopter after the other": {options(search.Adopt, 3), merging.NewPlan([]merging.Model{network("a", "abx"), network("b", "ab"), network("c", "abc")}), searchtest.Trainer{Learns: searchtest.Exponential(9)}, `
+Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Evaluate 2: 1.000|Keep 1|Ship
+Tie 1: 2 of 3 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship
+Tie 2: 2 of 6 bytes|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 1: 1.000|Keep 1|Ship|Done: nothing is left to try`},
 		"nothing alike": {options(search.Stem, 2), merging.NewPlan([]merging.Model{network("a", "ab"), network("b", "bb")}), searchtest.Trainer{}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship|Done: nothing is left to try`},
 	} {
@@ -193,7 +197,7 @@ func TestRandomSearches(t *testing.T) {
 	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		plan := draw(rng)
-		o := options(search.Policy(search.Policies()[rng.IntN(3)]), len(plan.Models))
+		o := options(search.Policy(search.Policies()[rng.IntN(4)]), len(plan.Models))
 		if rng.IntN(4) == 0 {
 			o.Budget = time.Duration(rng.IntN(300)) * second
 		}
@@ -255,7 +259,7 @@ func checkTies(t *testing.T, where string, h *history, plan *merging.Plan, o sea
 				used[m] = true
 				k := slices.IndexFunc(plan.Models[m.Model].Layers, func(l merging.Layer) bool { return l.Name == m.Layer })
 				signatures[plan.Models[m.Model].Layers[k].Signature] = true
-				if of.Donor != trainer.NoDonor && o.Cost[m.Model] > o.Cost[of.Donor] {
+				if of.Donor >= 0 && o.Cost[m.Model] > o.Cost[of.Donor] {
 					t.Fatalf("%s: donor %d, but %d is dearer", where, of.Donor, m.Model)
 				}
 			}
@@ -271,7 +275,7 @@ func wholeGroups(plan *merging.Plan, o search.Options, refuses func(trainer.Tie,
 	for _, g := range plan.Groups {
 		joint := trainer.Tie{Members: g.Members, Donor: trainer.NoDonor}
 		adopted := trainer.Tie{Members: g.Members, Donor: g.Members[0].Model}
-		if !refuses(joint, 0) || o.Policy == search.Adopt && !refuses(adopted, 0) {
+		if o.Policy != search.Mean && !refuses(joint, 0) || o.Policy != search.Joint && !refuses(adopted, 0) {
 			sum += g.Saved()
 		}
 	}
@@ -296,7 +300,7 @@ func goodStem(plan *merging.Plan, h *history, bad []string) (sum int64) {
 }
 
 func TestUnknownPolicyIsRefused(t *testing.T) {
-	if err := search.Policy("best").Check(); err == nil || !strings.Contains(err.Error(), `"best": want one of adopt, joint, stem`) {
+	if err := search.Policy("best").Check(); err == nil || !strings.Contains(err.Error(), `"best": want one of adopt, joint, stem, mean`) {
 		t.Error(err)
 	}
 	if err := search.Joint.Check(); err != nil {

@@ -21,14 +21,17 @@ type Trainer interface {
 }
 
 // Tie is layers that have one copy of weights. Layers of a donor keep the donor's file's, bit for bit; without one all members train the copy,
-// which begins as the first member's.
+// which begins as the first member's, or have the mean.
 type Tie struct {
 	Members []merging.Member
-	Donor   int // among the models; NoDonor: none
+	Donor   int // among the models; or NoDonor, or Mean
 }
 
-// NoDonor is the Donor of a Tie whose members train the copy together.
-const NoDonor = -1
+// What a Donor may be that is no model.
+const (
+	NoDonor = -1 // members train the copy together
+	Mean    = -2 // the copy is the mean of the members' files' weights, and stays so
+)
 
 // Split says which frames of a model's feed.
 type Split int
@@ -57,8 +60,9 @@ type Session interface {
 	// it had; all else is its own file's. A model trains if it adopts a layer or is in a tie without a donor, alone even: such a copy, and all that is
 	// its own beside, biases and layers of no tie. A model that is a donor and adopts nothing is not trained at all.
 	Tie(ties []Tie) error
-	// Train takes the next part of an epoch of each trained model's frames, 1 the whole, by steps of a rate, and gives each model's mean loss.
-	Train(ctx context.Context, epochs, rate float64) (losses []float64, err error)
+	// Train takes the next part of an epoch of the frames of each of some models that the ties have trained, 1 the whole, by steps of a rate, and gives
+	// each model's mean loss. The others stay as they are.
+	Train(ctx context.Context, models []int, epochs, rate float64) (losses []float64, err error)
 	Evaluate(ctx context.Context, model int, split Split) (Score, error)
 	// Snapshot is all that training changes: weights, the trainer's moments, random numbers. Restore goes on from there under the ties of then.
 	Snapshot() ([]byte, error)

@@ -39,11 +39,11 @@ func newRun(trainerOf func(search.Policy) trainer.Trainer) *cobra.Command {
 		Long: `Finds layers that networks can share, and trains what is left to them, on frames of a clip for each: a network is to find what
 its own file's network finds there. Groups of equal layers (see prefillonly merge plan) are tried by --policy:
 
-  adopt  all at once: members take the weights of the one that costs most a frame (of several, of the one named first), which
-         stays as it is, bit for bit; half of the groups where that fails; one alone by joint training, then without the half of
-         its members nearest their networks' inputs
+  adopt  model by model, all its groups at once: it takes the weights of the member that costs most a frame (of several, of the
+         one named first), which stays as it is, bit for bit; half of the groups where that fails; one alone by joint training
   joint  one after the other, those that save most first, trained jointly by all members (GEMEL, NSDI 2023)
   stem   beginnings alone, the longest that meets the target, by bisection (Mainstream, ATC 2018)
+  mean   all at once: members have the mean of their weights; half of the groups where that fails
 
 A model meets its target when the lower bound (of a 90 % interval) of its score on held-out frames, the last of its clip, is
 --target of what its file has. Each success is a generation in --out: a file for each model, which differs from the original in

@@ -128,7 +128,7 @@ func TestBadMergesAreNamed(t *testing.T) {
 		{run(a, b, both, "--target", "1.5"), "--target 1.5: want above 0 and at most 1"},
 		{run(a, b, both, "--target", "NaN"), "--target NaN"},
 		{run(a, b, both, "--budget", "0s"), "--budget 0s"},
-		{run(a, b, both, "--policy", "best"), `"best": want one of adopt, joint, stem`},
+		{run(a, b, both, "--policy", "best"), `"best": want one of adopt, joint, stem, mean`},
 		{run(a, b, "--data", "a="+clip), "no clip of model b: give b=CLIP"},
 		{run(a, b, "--data", "c="+clip), `no model is called "c": want one of a, b`},
 		{run(a, b, "--data", clip+"x"), clip + "x"},

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"maps"
 	"math"
 	"slices"
 
@@ -88,10 +89,28 @@ func floats(t *graph.Tensor) (list []float32) {
 	return list
 }
 
-// Tie begins with models that know nothing.
+// Tie begins with models that know nothing, but for those that are tied as before.
 func (s *Session) Tie(ties []trainer.Tie) error {
-	s.state.Ties, s.state.Epochs = ties, make([]float64, len(s.models))
+	for i := range s.models {
+		if !maps.Equal(donors(s.state.Ties, i), donors(ties, i)) {
+			s.state.Epochs[i] = 0
+		}
+	}
+	s.state.Ties = ties
 	return nil
+}
+
+// donors are those of the layers in which a model is trained.
+func donors(ties []trainer.Tie, model int) map[string]int {
+	by := map[string]int{}
+	for _, t := range ties {
+		for _, m := range t.Members {
+			if m.Model == model && t.Donor != model {
+				by[m.Layer] = t.Donor
+			}
+		}
+	}
+	return by
 }
 
 // trains says whether a model is trained under a tie.
@@ -100,9 +119,9 @@ func trains(t trainer.Tie, model int) bool {
 }
 
 // Train lets time pass.
-func (s *Session) Train(ctx context.Context, epochs, _ float64) (losses []float64, err error) {
+func (s *Session) Train(ctx context.Context, models []int, epochs, _ float64) (losses []float64, err error) {
 	for i := range s.models {
-		if slices.ContainsFunc(s.state.Ties, func(t trainer.Tie) bool { return trains(t, i) }) {
+		if slices.Contains(models, i) && slices.ContainsFunc(s.state.Ties, func(t trainer.Tie) bool { return trains(t, i) }) {
 			s.state.Epochs[i] += epochs
 		}
 		losses = append(losses, 1-s.score(i))
@@ -164,7 +183,7 @@ func (s *Session) Constants(model int) map[string][]float32 {
 			continue
 		}
 		from := t.Members[0]
-		if t.Donor != trainer.NoDonor {
+		if t.Donor >= 0 {
 			from = t.Members[slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == t.Donor })]
 		}
 		name := f.weights[t.Members[at].Layer]

@@ -4,6 +4,7 @@ package trainertest
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -37,6 +38,8 @@ func Run(t *testing.T, tr trainer.Trainer, p Pair) {
 		"AdoptedWeightsAreTheDonors":    s.adopted,
 		"UntiedLayersGoBack":            s.untied,
 		"LayersTiedTogetherHaveOneCopy": s.joint,
+		"MeansAreOfTheFilesWeights":     s.mean,
+		"ModelsNamedAloneAreTrained":    s.named,
 		"TrainingBringsBackWhatIsFound": s.learns,
 		"BadTiesAreRefused":             s.refused,
 		"EndedContextsEndTraining":      s.ended,
@@ -79,7 +82,7 @@ func mustTie(t *testing.T, in trainer.Session, ties []trainer.Tie) {
 
 func (s *suite) train(t *testing.T, in trainer.Session) []float64 {
 	t.Helper()
-	losses, err := in.Train(context.Background(), s.Epochs, s.Rate)
+	losses, err := in.Train(context.Background(), []int{adopter, donor}, s.Epochs, s.Rate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +234,44 @@ func (s *suite) joint(t *testing.T) {
 	}
 }
 
+func (s *suite) mean(t *testing.T) {
+	in := s.open(t, 1)
+	mustTie(t, in, s.ties(0, 1, trainer.Mean))
+	s.train(t, in)
+	g := s.Plan.Groups[0]
+	var files [2][]float32
+	for m := range files {
+		before, _ := s.weights(t, m)
+		files[m] = before[g.Members[m].Layer]
+	}
+	for m := range files {
+		_, names := s.weights(t, m)
+		now := in.Constants(m)
+		got := now[names[g.Members[m].Layer]]
+		if len(got) != len(files[0]) || len(now) < 2 {
+			t.Fatalf("model %d: %d elements, %d constants changed", m, len(got), len(now))
+		}
+		for i, v := range got {
+			if want := (files[0][i] + files[1][i]) / 2; math.Abs(float64(v-want)) > 1e-6*(1+math.Abs(float64(want))) {
+				t.Fatalf("model %d, element %d: got %v, want %v", m, i, v, want)
+			}
+		}
+	}
+}
+
+func (s *suite) named(t *testing.T) {
+	in := s.open(t, 1)
+	mustTie(t, in, s.ties(0, 1, trainer.Mean))
+	before := in.Constants(donor)
+	losses, err := in.Train(context.Background(), []int{adopter}, s.Epochs, s.Rate)
+	if err != nil || losses[donor] != 0 || !same(in.Constants(donor), before) {
+		t.Errorf("model %d was trained, which was not named: losses %v, %v", donor, losses, err)
+	}
+	if len(in.Constants(adopter)) < 2 {
+		t.Errorf("model %d was not trained", adopter)
+	}
+}
+
 func (s *suite) learns(t *testing.T) {
 	in, ctx := s.open(t, 1), context.Background()
 	evaluate := func() trainer.Score {
@@ -303,7 +344,7 @@ func (s *suite) ended(t *testing.T) {
 	want := in.Constants(adopter)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := in.Train(ctx, s.Epochs, s.Rate); err == nil {
+	if _, err := in.Train(ctx, []int{adopter, donor}, s.Epochs, s.Rate); err == nil {
 		t.Error("it trains under a context that has ended")
 	}
 	if err := in.Restore(kept); err != nil {
