@@ -17,17 +17,22 @@ type picture struct {
 // How far frames that are trained on are altered.
 const (
 	altered   = 0.6 // of the frames
+	moved     = 0.5 // of those
+	nearest   = 1.3 // and as much farther
 	darkest   = 1. / 5
 	brightest = 1.3
 	mostNoise = 25 // standard deviation
 )
 
-// alter draws how a frame that is trained on differs from the feed's: most in light, some mirrored, noisy or blurred.
+// alter draws how a frame that is trained on differs from the feed's: most in light, some nearer or farther, mirrored, noisy or blurred.
 func alter(p picture, random *rand.Rand) picture {
 	if random.Float64() >= altered {
 		return p
 	}
 	out := picture{p.height, p.width, slices.Clone(p.rgb)}
+	if random.Float64() < moved {
+		out.zoom(between(1/nearest, nearest, random), random.Float64(), random.Float64())
+	}
 	if random.IntN(2) == 0 {
 		out.mirror()
 	}
@@ -35,12 +40,17 @@ func alter(p picture, random *rand.Rand) picture {
 		out.blur()
 	}
 	if random.IntN(4) > 0 {
-		out.light(darkest * math.Pow(brightest/darkest, random.Float64()))
+		out.light(between(darkest, brightest, random))
 	}
 	if random.IntN(3) == 0 {
 		out.noise(mostNoise*random.Float64(), random)
 	}
 	return out
+}
+
+// between draws a factor, each power of it as likely.
+func between(least, most float64, random *rand.Rand) float64 {
+	return least * math.Pow(most/least, random.Float64())
 }
 
 // view is a frame as those of a split are.
@@ -78,6 +88,43 @@ func (p picture) noise(deviation float64, random *rand.Rand) {
 	for i, v := range p.rgb {
 		p.rgb[i] = byte(min(max(math.Round(float64(v)+deviation*random.NormFloat64()), 0), 255))
 	}
+}
+
+// zoom scales what is shown around a point, in parts of the width and height; at the edges the last pixel goes on.
+func (p picture) zoom(factor, x, y float64) {
+	if min(p.height, p.width) < 2 {
+		return
+	}
+	was := slices.Clone(p.rgb)
+	columns := scaled(p.width, factor, x)
+	for v, row := range scaled(p.height, factor, y) {
+		above, below := was[3*p.width*row.at:][:3*p.width], was[3*p.width*(row.at+1):][:3*p.width]
+		for u, column := range columns {
+			for c := range 3 {
+				l, r := 3*column.at+c, 3*column.at+3+c
+				upper := float32(above[l]) + column.part*(float32(above[r])-float32(above[l]))
+				lower := float32(below[l]) + column.part*(float32(below[r])-float32(below[l]))
+				p.rgb[3*(v*p.width+u)+c] = byte(upper + row.part*(lower-upper) + 0.5)
+			}
+		}
+	}
+}
+
+// place is between a pixel and the next one.
+type place struct {
+	at   int
+	part float32 // of the way
+}
+
+// scaled is where each of a row's pixels is from, scaled around a point.
+func scaled(size int, factor, around float64) []place {
+	list, centre := make([]place, size), around*float64(size)
+	for i := range list {
+		from := min(max(centre+(float64(i)-centre)/factor, 0), float64(size-1))
+		at := min(int(from), size-2)
+		list[i] = place{at, float32(from - float64(at))}
+	}
+	return list
 }
 
 // blur takes the mean of each pixel and those around it; at the edges, of what there is.

@@ -76,3 +76,26 @@ func TestSomeFramesStayAsTheyAre(t *testing.T) {
 		t.Errorf("%d of 1000 frames stay as they are, want about 400", same)
 	}
 }
+
+// TestZoomScalesAroundAPoint: of a ramp, which is as steep as it is near; beyond its edges the last pixel goes on.
+func TestZoomScalesAroundAPoint(t *testing.T) {
+	for _, factor := range []float64{1, 2, 0.5} {
+		p := picture{9, 11, make([]byte, 3*99)}
+		for i := range 99 {
+			p.rgb[3*i], p.rgb[3*i+1] = byte(20*(i%11)), byte(20*(i/11))
+		}
+		p.zoom(factor, 0.4, 0.6)
+		for i := range 99 {
+			for c, around := range []float64{0.4 * 11, 0.6 * 9} {
+				size, at := []int{11, 9}[c], []int{i % 11, i / 11}[c]
+				want := 20 * min(max(around+(float64(at)-around)/factor, 0), float64(size-1))
+				if got := float64(p.rgb[3*i+c]); math.Abs(got-want) > 1 {
+					t.Fatalf("scaled by %v, pixel %d: got %v, want %v", factor, i, got, want)
+				}
+			}
+		}
+	}
+	for _, p := range []picture{{1, 5, make([]byte, 15)}, {5, 1, make([]byte, 15)}} {
+		p.zoom(1.2, 0.5, 0.5) // as it is
+	}
+}

@@ -34,8 +34,8 @@ const (
 // Rates to begin with, in parts of a parameter's own size by Adam: of adopters, which come from far away and train little beside biases, and of copies
 // trained together, whose networks are at an optimum.
 const (
-	AdoptionRate  = 0.15
-	AdoptionDecay = 0.55 // what an epoch leaves of it
+	AdoptionRate  = 0.06
+	AdoptionDecay = 0.6 // what an epoch leaves of it
 	JointRate     = 0.002
 )
 

@@ -51,8 +51,7 @@ func allTied(t testing.TB, models []trainer.Model, donor int) (ties []trainer.Ti
 }
 
 // TestPersonDetectorAdoptsAllLayers: a network for persons that has the weights of one for eighty classes in all 110 equal layers finds what its own weights
-// find, also at half the light, mirrored and in noise, with its biases and heads trained on one clip. It goes on to rise: four whole epochs bring .952, .952,
-// .922 and .947.
+// find, also at half the light, mirrored and in noise, with its biases and heads trained on one clip.
 func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains for a minute")
@@ -68,8 +67,8 @@ func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 		t.Fatalf("%d ties, %v; want 110", len(ties), err)
 	}
 	began := time.Now()
-	for _, part := range []float64{1, 0.65, 0.35, 0.15} {
-		losses, err := in.Train(ctx, []int{0}, 0.6, part*AdoptionRate)
+	for _, part := range []float64{1, 0.6, 0.3, 0.1} {
+		losses, err := in.Train(ctx, []int{0}, 0.7, part*AdoptionRate)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,14 +25,14 @@ type Options struct {
 
 // What is fixed, after the paper.
 const (
-	mostEpochs    = 10    // of an attempt
-	patience      = 2     // epochs without a lift that end an attempt
-	firstLift     = 0.1   // of a score in an epoch, while none is known
-	leastShare    = 0.25  // of an epoch, between two looks
-	leastObjects  = 100   // that a feed's held-out frames must have to judge by
-	improvedLoss  = 0.99  // of the least loss: less of it is a lift while the score is 0
-	stalledFactor = 0.5   // of the rate, after an epoch without a lift
-	leastRate     = 0.125 // of the rate that it fades to
+	mostEpochs    = 10   // of an attempt
+	patience      = 2    // epochs without a lift that end an attempt
+	firstLift     = 0.1  // of a score in an epoch, while none is known
+	leastShare    = 0.25 // of an epoch, between two looks
+	leastObjects  = 100  // that a feed's held-out frames must have to judge by
+	improvedLoss  = 0.99 // of the least loss: less of it is a lift while the score is 0
+	stalledFactor = 0.5  // of the rate, after an epoch without a lift
+	leastRate     = 0.03 // of the rate that it fades to
 )
 
 // An Event is what came of the last of the actions: *Scored or *Trained.
