@@ -161,6 +161,13 @@ func (want *byTorch) check(t *testing.T, backend kernels.Backend) {
 	for _, w := range want.Weights {
 		checked = append(checked, w.sampled)
 	}
+	d, at := got[0].Floats(), make([]float64, len(want.At))
+	for i, place := range want.At {
+		at[i] = d[place]
+	}
+	if off := distance(at, want.Gradient); !(off < 1e-2) {
+		t.Errorf("%d elements of the input's gradient are off by %g of their norm", len(at), off)
+	}
 	for i, s := range checked {
 		norms, elements := s.apart(got[i])
 		if !(norms < 3e-2) || !(elements < 5e-2) {
