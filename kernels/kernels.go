@@ -31,7 +31,7 @@ func (t DType) String() string {
 
 // Buffer is memory of a Backend. It is made by Backend.Alloc and lives until Free.
 type Buffer interface {
-	Bytes() int64
+	Bytes() int64 // 0 once it is freed
 	Free()
 }
 

@@ -39,7 +39,7 @@ func (s *ConvSpec) Taps() int {
 // added. They are Out float32 in the device's memory; nil are ones, and zeros. With a Scale there is a Shift.
 type Affine struct{ Scale, Shift Buffer }
 
-// Filter is a convolution's weights, packed for both directions.
+// Filter is a convolution's weights, packed for both directions; freed, it has 0 bytes, and may be freed again.
 type Filter interface {
 	Held
 	Spec() ConvSpec
@@ -131,6 +131,16 @@ type Importer interface {
 	// Import sets dst to elements of data, which are float32 and lie in it as src says, whose buffer is not used. Data
 	// is no mapped file, and may be used again afterwards.
 	Import(dst, src Tensor, data []byte)
+}
+
+// Packer is a Networks that packs filters on the device, as those are of which a pass is given the weights.
+type Packer interface {
+	// PackedFloats is how many float32 a packed filter takes; 0 if it cannot be packed. Any goroutine may ask.
+	PackedFloats(s ConvSpec) int
+	// Pack sets dst, so many elements in a row, to the weights [Groups, outputs of a group, inputs of a group, kernel...].
+	Pack(dst Tensor, s ConvSpec, weight Tensor)
+	// Packed is the filter in a tensor that Pack has set when it is used. It has no memory of its own.
+	Packed(s ConvSpec, at Tensor) Filter
 }
 
 // NetworksOf is b as Networks, or an error that names it. A backend over several ranks is none: a network of

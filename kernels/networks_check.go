@@ -160,6 +160,26 @@ func CheckFilter(s ConvSpec, weight HostTensor) error {
 	return nil
 }
 
+// CheckPack checks the operands of Packer.Pack, whose result is of so many elements.
+func CheckPack(dst Tensor, floats int, s ConvSpec, weight Tensor) error {
+	err := s.Check()
+	for _, t := range []*Tensor{&dst, &weight} {
+		if err == nil {
+			err = t.Check()
+		}
+	}
+	want := append([]int{s.Groups, s.Out / max(s.Groups, 1), s.In / max(s.Groups, 1)}, s.Kernel...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("pack: %w", err)
+	case floats == 0 || len(dst.Shape) != 1 || dst.Shape[0] != floats || dst.Stride[0] != 1:
+		return fmt.Errorf("pack: result %v with strides %v, want %d elements in a row", dst.Shape, dst.Stride, floats)
+	case !slices.Equal(weight.Shape, want):
+		return fmt.Errorf("pack: weights %v, want %v", weight.Shape, want)
+	}
+	return nil
+}
+
 // check says whether a has so many outputs.
 func (a *Affine) check(outputs int) error {
 	if a.Scale != nil && a.Shift == nil {

@@ -180,7 +180,7 @@ func weightsOf(g *graph.Graph, what string) (names []string) {
 }
 
 func prepareContestant(b kernels.Networks, special *graph.Graph) (*contestant, error) {
-	p, err := plan.Build(special, plan.Options{Networks: true})
+	p, err := plan.Build(special, plan.Options{Device: b})
 	if err != nil {
 		return nil, err
 	}

@@ -71,6 +71,21 @@ func (t *timed) ConvBackward(dst, src kernels.Tensor, f kernels.Filter, origin [
 	t.count(start, "conv backward %v to %v, kernel %v strides %v groups %d", src.Shape, dst.Shape, s.Kernel, s.Strides, s.Groups)
 }
 
+// Pack and those beside it are of the device if it is a kernels.Packer, as the processor is.
+func (t *timed) Pack(dst kernels.Tensor, s kernels.ConvSpec, weight kernels.Tensor) {
+	start := time.Now()
+	t.Networks.(kernels.Packer).Pack(dst, s, weight)
+	t.count(start, "pack %v strides %v", weight.Shape, weight.Stride)
+}
+
+func (t *timed) PackedFloats(s kernels.ConvSpec) int {
+	return t.Networks.(kernels.Packer).PackedFloats(s)
+}
+
+func (t *timed) Packed(s kernels.ConvSpec, at kernels.Tensor) kernels.Filter {
+	return t.Networks.(kernels.Packer).Packed(s, at)
+}
+
 func (t *timed) Pool(dst, src kernels.Tensor, s kernels.PoolSpec, origin []int) {
 	start := time.Now()
 	t.Networks.Pool(dst, src, s, origin)

@@ -4,6 +4,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
 	"github.com/prefillonly/prefillonly/engine/dnn/specialize"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // specialiseGraph is a network for inputs of these shapes.
@@ -12,6 +13,6 @@ func specialiseGraph(g *graph.Graph, shapes map[string][]int) (*graph.Graph, err
 }
 
 // buildPlan plans a specialised network.
-func buildPlan(g *graph.Graph, device bool) (*plan.Plan, error) {
-	return plan.Build(g, plan.Options{Networks: device})
+func buildPlan(g *graph.Graph, device kernels.Networks) (*plan.Plan, error) {
+	return plan.Build(g, plan.Options{Device: device})
 }

@@ -36,7 +36,7 @@ type Model struct {
 func Open(n *Network, st *store.Store, blobs Blobs) (*Model, error) {
 	m := &Model{network: n, backend: st.Backend(), blobs: blobs, held: map[string]kernels.Held{}}
 	m.device, _ = m.backend.(kernels.Networks)
-	m.plans = newPlans(n, m.device != nil)
+	m.plans = newPlans(n, m.device)
 	shapes := n.inputShapes(1)
 	first, err := m.plans.getPlan(m.plans.newRecipe(shapes, nil))
 	if err != nil {

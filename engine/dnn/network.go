@@ -41,7 +41,7 @@ type Network struct {
 
 // ahead is plans for the network's own shapes that were made before there was a model.
 type ahead struct {
-	device bool
+	device kernels.Networks
 	plans  []*compiled
 }
 
@@ -99,7 +99,7 @@ func (n *Network) ForGradients(request gradient.Request) error {
 // Plan makes the plans that Open needs, of which the next one takes them; that is for the same backend. It may be called by
 // any goroutine, before it. What cannot be planned is for Open to refuse.
 func (n *Network) Plan(b kernels.Backend) {
-	_, device := b.(kernels.Networks)
+	device, _ := b.(kernels.Networks)
 	n.ahead = &ahead{device: device}
 	recipes := []*recipe{{n, device, n.inputShapes(1), nil}}
 	if n.limits.Backward > 0 {
@@ -113,7 +113,7 @@ func (n *Network) Plan(b kernels.Backend) {
 }
 
 // takeAhead is what was planned for backends like this.
-func (n *Network) takeAhead(device bool) (plans []*compiled) {
+func (n *Network) takeAhead(device kernels.Networks) (plans []*compiled) {
 	if n.ahead != nil && n.ahead.device == device {
 		plans = n.ahead.plans
 	}

@@ -36,7 +36,7 @@ func (c *compiled) unbindRuns() {
 // recipe is what a plan computes: a network for inputs of some shapes, or its gradient.
 type recipe struct {
 	network *Network
-	device  bool // there is a kernels.Networks to plan for
+	device  kernels.Networks // to plan for; nil: the host computes all
 	shapes  map[string][]int
 	want    *gradientOf // nil: none
 }
@@ -77,14 +77,14 @@ func (r *recipe) makePlan() (*compiled, error) {
 // for the one that uses the device.
 type plans struct {
 	network *Network
-	device  bool
+	device  kernels.Networks
 	limit   int64 // bytes to compute in
 
 	mu   sync.Mutex
 	list []*compiled // those used last come last; guarded by mu
 }
 
-func newPlans(n *Network, device bool) *plans {
+func newPlans(n *Network, device kernels.Networks) *plans {
 	return &plans{network: n, device: device, list: n.takeAhead(device)}
 }
 

@@ -86,7 +86,7 @@ func (m *buffer) Bytes() int64 { return m.bytes }
 func (m *buffer) Free() {
 	if m.at != 0 {
 		m.device.Free(m.at)
-		m.at = 0
+		m.at, m.bytes = 0, 0
 	}
 }
 

@@ -34,6 +34,10 @@ func (s suite) testFree(t *testing.T) {
 			d.ConvBackward(x[i], y[i], f, c.Origin)
 			d.syncOrFail()
 			f.Free()
+			f.Free()
+			if f.Bytes() != 0 {
+				t.Errorf("a filter of %v that was freed holds %d bytes", c, f.Bytes())
+			}
 		}
 		if !ok {
 			continue

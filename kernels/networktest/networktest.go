@@ -19,6 +19,7 @@ type Open = func(t testing.TB) kernels.Backend
 func Run(t *testing.T, open Open) {
 	s := suite{open}
 	t.Run("Filter", s.testFilter)
+	t.Run("Pack", s.testPack)
 	t.Run("Conv", s.testConv)
 	t.Run("ConvThen", s.testConvThen)
 	t.Run("ConvBackward", s.testConvBackward)

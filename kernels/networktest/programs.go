@@ -35,6 +35,8 @@ var programs = map[string]*kernels.Program{
 	"SiLU after its slope": newProgram(1, kernels.Instruction{Op: kernels.Constant, X: 1}, kernels.Instruction{Op: kernels.Sigmoid, A: 0},
 		kernels.Instruction{Op: kernels.Sub, A: 1, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 3}, kernels.Instruction{Op: kernels.Add, A: 1, B: 4},
 		kernels.Instruction{Op: kernels.Mul, A: 5, B: 2}, kernels.Instruction{Op: kernels.Mul, A: 0, B: 2}),
+	"SiLU of a sum": newProgram(2, kernels.Instruction{Op: kernels.Add, A: 0, B: 1}, kernels.Instruction{Op: kernels.Sigmoid, A: 2},
+		kernels.Instruction{Op: kernels.Mul, A: 2, B: 3}),
 	"gradient of an activation":  newProgram(2, kernels.Instruction{Op: kernels.Mul, A: 0, B: 1}),
 	"gradients of an activation": newProgram(3, kernels.Instruction{Op: kernels.Add, A: 1, B: 0}, kernels.Instruction{Op: kernels.Mul, A: 3, B: 2}),
 	"second operand":             newProgram(2, kernels.Instruction{Op: kernels.Copy, A: 1}),
@@ -219,8 +221,14 @@ func (d *device) compareConvThen(c Conv, p *kernels.Program) {
 	var in []kernels.Tensor
 	for i := 1; i < p.Operands; i++ {
 		t, x := d.uploadOperand(d.drawNormalArray(c.OutputShape()...))
-		if d.upTo(1) == 0 { // as activations are
+		switch d.upTo(3) {
+		case 0, 1: // as activations are
 			t = d.uploadImage(x)
+		case 2: // as biases are
+			row := make([]int, len(x.Shape))
+			row[len(row)-1] = 1
+			t = d.writeElements(d.newView(x.Shape, row), x)
+			x = d.readElements(t)
 		}
 		in, values = append(in, t), append(values, x)
 	}

@@ -216,12 +216,17 @@ func inlineProgram(outer *kernels.Program, outerIn []*Value, at *Value, inner *k
 	}
 	c := newProgram(len(in))
 	result := lastRegister(c.Splice(inner, func(i int) int { return place(innerIn[i]) }))
-	return c.Finish(lastRegister(c.Splice(outer, func(i int) int {
+	registers := c.Splice(outer, func(i int) int {
 		if outerIn[i] == at {
 			return result
 		}
 		return place(outerIn[i])
-	}))), in
+	})
+	p := c.Finish(lastRegister(registers))
+	for _, r := range outer.Also {
+		p.Also = append(p.Also, registers[r])
+	}
+	return p, in
 }
 
 // includesAll says whether all of some values are among others.
@@ -263,7 +268,7 @@ func absorbElement(at map[*Op]int, op *Op, e *Element) {
 	for _, r := range e.Program.Also {
 		then.Then.Also = append(then.Then.Also, registers[r])
 	}
-	in := []*Value{before.In[0]}
+	in := slices.Clone(before.In)
 	for _, i := range order[1:] {
 		in = append(in, op.In[i])
 	}

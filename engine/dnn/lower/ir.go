@@ -64,15 +64,18 @@ type Window struct {
 	Origin []int // place in the input of the first tap of output 0
 }
 
-// Conv is a convolution, with a program afterwards whose operands but the first one are In[1:], of Out's shape; Out is
-// its result and what it Also has.
+// Conv is a convolution, with a program afterwards whose operands but the first one are In[1:], of Out's shape, but for what
+// a Pack made of a filter that is computed, which is In[1] then; Out is its result and what it Also has.
 type Conv struct {
 	Window
 	Filter *Filter
 	Then   *kernels.Program // nil: none
 }
 
-// ConvBackward is the gradient of a convolution's input: a transposed convolution.
+// Pack packs the weights of a filter, [Groups, outputs and inputs of a group, kernel...].
+type Pack struct{ Spec kernels.ConvSpec }
+
+// ConvBackward is the gradient of a convolution's input: a transposed convolution. What a Pack made is In[1].
 type ConvBackward struct {
 	Window
 	Filter *Filter
@@ -108,7 +111,7 @@ type Host struct{ Node *graph.Node }
 // Filter is a convolution's weights.
 type Filter struct {
 	Spec   kernels.ConvSpec
-	Weight *graph.Value // of as many elements as Spec says
+	Weight *graph.Value // of as many elements as Spec says; nil: a Pack makes the filter
 	// Transposed says that Weight is that of the convolution from Out to In whose gradient this one is: [In,
 	// Out/Groups, kernel], the kernel the other way round.
 	Transposed bool

@@ -8,6 +8,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops"
+	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 func infer(n *graph.Node) error {
@@ -70,7 +72,7 @@ func TestFused(t *testing.T) {
 		if b.Err() != nil {
 			t.Fatal(b.Err())
 		}
-		net := lower.Graph(g, true)
+		net := lower.Graph(g, ref.New().(kernels.Networks))
 		if err := net.Check(); err != nil {
 			t.Error(err)
 		}
@@ -87,7 +89,7 @@ func TestFused(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		for _, op := range lower.Graph(g, false).Ops {
+		for _, op := range lower.Graph(g, nil).Ops {
 			if _, ok := op.Kind.(*lower.Host); !ok {
 				t.Errorf("%s: %T without networks", name, op.Kind)
 			}

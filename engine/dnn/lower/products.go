@@ -1,12 +1,52 @@
 package lower
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/ops/spatial"
 	"github.com/prefillonly/prefillonly/kernels"
 )
+
+// filterKey tells what a filter is packed of, and how.
+type filterKey struct {
+	weight     *Value
+	transposed bool
+	spec       string
+}
+
+// packFilter adds the packing of a filter whose weights are computed, each once; those of others are none. ok is false where the
+// device cannot.
+func (t *translator) packFilter(f *Filter) (packed []*Value, ok bool) {
+	if f.Weight.Const != nil {
+		return nil, true
+	}
+	if t.packer == nil || t.packer.PackedFloats(f.Spec) == 0 {
+		return nil, false
+	}
+	weight := t.translatedValue(f.Weight)
+	f.Weight = nil
+	key := filterKey{weight, f.Transposed, fmt.Sprint(f.Spec.Groups, f.Spec.Kernel)}
+	if t.filters[key] == nil {
+		t.filters[key] = t.packWeights(weight, f)
+	}
+	return []*Value{t.filters[key]}, true
+}
+
+func (t *translator) packWeights(weight *Value, f *Filter) *Value {
+	groups, rows := f.Spec.Groups, weight.Shape[0]/f.Spec.Groups
+	shape := append([]int{groups, rows}, weight.Shape[1:]...)
+	apart := t.reshape(weight, shape...)
+	if f.Transposed {
+		back := &Slice{Start: make([]int, len(shape)), Step: slices.Repeat([]int{1}, len(shape))}
+		for i := 3; i < len(shape); i++ {
+			back.Start[i], back.Step[i] = shape[i]-1, -1
+		}
+		apart = t.transpose(t.addOp(back, weight.Type, shape, apart), append([]int{0, 2, 1}, intRange(3, len(shape))...)...)
+	}
+	return t.addOp(&Pack{f.Spec}, weight.Type, []int{t.packer.PackedFloats(f.Spec)}, apart)
+}
 
 // convByProducts is a convolution whose filter, [out, in of a group, kernel], is computed: for each group a product of matrices, of
 // what the taps read for each place, and the filter.

@@ -6,28 +6,40 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// fuseSlopes lets convolutions that an activation and its gradient read compute the activation and its slope: the sum
-// itself is not kept then, and the gradient is a product.
+// fuseSlopes lets convolutions that an activation and its gradient read, or what adds a bias to them, compute the activation and
+// its slope: the sum itself is not kept then, and the gradient is a product.
 func fuseSlopes(n *Net) {
 	at := opPositions(n)
 	for _, op := range n.Ops {
-		if conv, ok := op.Kind.(*Conv); ok && conv.Then == nil && len(op.Out) > 0 {
-			slopeOf(at, op.Out[0])
+		if len(op.Out) != 1 {
+			continue
+		}
+		switch kind := op.Kind.(type) {
+		case *Conv:
+			if kind.Then == nil {
+				slopeOf(at, op.Out[0], 0, 0)
+			}
+		case *Element:
+			isConvolved := func(v *Value) bool { return isPlainConvolution(v, op) }
+			if slices.ContainsFunc(op.In, isConvolved) && slopeOf(at, op.Out[0], len(op.In), len(kind.Program.Code)) {
+				fuseInto(op, kind)
+			}
 		}
 	}
 	n.Relink()
 }
 
-// slopeOf is that of the two operations that read a convolution's sum, if they are an activation and its gradient.
-func slopeOf(at map[*Op]int, sum *Value) {
+// slopeOf is that of the two operations that read a sum, if they are an activation and its gradient, which have room for so many
+// operands and instructions beside. It reports whether the sum is read by one then.
+func slopeOf(at map[*Op]int, sum *Value, operands, instructions int) bool {
 	if sum.Kept || len(sum.Users) != 2 {
-		return
+		return false
 	}
 	first, second := sum.Users[0], sum.Users[1]
 	activation, ok := first.Kind.(*Element)
 	gradient, also := second.Kind.(*Element)
-	if !ok || !also || !slices.Equal(first.Out[0].Shape, sum.Shape) || !slices.Equal(second.Out[0].Shape, sum.Shape) {
-		return
+	if !ok || !also || len(first.Out) > 1 || !slices.Equal(first.Out[0].Shape, sum.Shape) || !slices.Equal(second.Out[0].Shape, sum.Shape) {
+		return false
 	}
 	var given []int
 	for i, v := range second.In {
@@ -37,17 +49,18 @@ func slopeOf(at map[*Op]int, sum *Value) {
 	}
 	factor, ok := factorOf(gradient.Program, given...)
 	if !ok {
-		return
+		return false
 	}
 	both, in := joinPrograms(activation.Program, first.In, factor, second.In, given)
-	if both.Operands > maxOperands || len(both.Code) > maxCode {
-		return
+	if both.Operands+operands > maxOperands || len(both.Code)+instructions > maxCode {
+		return false
 	}
 	by := &Value{Name: sum.Name + " slope", Type: sum.Type, Shape: sum.Shape, From: first}
 	first.Kind, first.In, first.Out = &Element{Program: both}, in, append(first.Out, by)
 	sum.Users = []*Op{first}
 	second.Kind, second.In = sumTimesValue(second.In, given, by)
 	absorbElement(at, first, first.Kind.(*Element))
+	return true
 }
 
 // joinPrograms is a program with another one, of which it reads the given operands, as a further result.

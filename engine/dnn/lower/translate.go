@@ -11,22 +11,24 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Graph lowers a graph. Without networks, every node is the host's.
-func Graph(g *graph.Graph, networks bool) *Net {
-	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}}
+// Graph lowers a graph for a device. Without one, every node is the host's.
+func Graph(g *graph.Graph, device kernels.Networks) *Net {
+	t := &translator{net: &Net{}, values: map[*graph.Value]*Value{}, filters: map[filterKey]*Value{}}
+	t.packer, _ = device.(kernels.Packer)
 	for _, v := range g.Inputs {
 		t.net.Inputs = append(t.net.Inputs, t.translatedValue(v))
 	}
 	for _, n := range g.Nodes {
 		t.node = n
 		before := len(t.net.Ops)
-		if lowering := lowerings[n.Op]; networks && lowering != nil && t.suitsDevice(n) {
+		if lowering := lowerings[n.Op]; device != nil && lowering != nil && t.suitsDevice(n) {
 			if out := lowering(t, n); out != nil && shapesAgree(n, out) {
 				t.bindOutputs(n, out)
 				continue
 			}
 		}
 		t.net.Ops = t.net.Ops[:before] // what was tried
+		clear(t.filters)
 		t.leaveToHost(n)
 	}
 	for _, v := range g.Outputs {
@@ -36,7 +38,7 @@ func Graph(g *graph.Graph, networks bool) *Net {
 	}
 	t.net.Relink()
 	fuse(t.net)
-	placeHostValues(t.net, networks)
+	placeHostValues(t.net, device != nil)
 	return t.net
 }
 
@@ -65,6 +67,9 @@ type translator struct {
 	net    *Net
 	values map[*graph.Value]*Value
 	node   *graph.Node // whose operations are added
+
+	packer  kernels.Packer // nil: the device has none
+	filters map[filterKey]*Value
 }
 
 // translatedValue is what a value of the graph has become.

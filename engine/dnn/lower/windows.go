@@ -48,14 +48,14 @@ func lowerConv(t *translator, n *graph.Node) *Value {
 	if !ok {
 		return nil
 	}
-	if weight.Const == nil {
-		return t.addBias(n, t.convByProducts(x, t.translatedValue(weight), w, out))
-	}
 	kind := &Conv{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: kernels.ConvSpec{
 		In: x.Shape[1], Out: out[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}}}
-	x = removePadding(&kind.Window, x)
-	return t.addBiasedConv(kind, kind.Filter, n, x)
+	packed, ok := t.packFilter(kind.Filter)
+	if !ok {
+		return t.addBias(n, t.convByProducts(x, t.translatedValue(weight), w, out))
+	}
+	return t.addBiasedConv(kind, kind.Filter, n, removePadding(&kind.Window, x), packed...)
 }
 
 // removePadding is what x was before zeros were put around it; the window moves instead.
@@ -82,13 +82,13 @@ func removePadding(w *Window, x *Value) *Value {
 
 // addBiasedConv adds a convolution and its bias, which is the filter's or, where it is not constant or kind takes none, added
 // afterwards.
-func (t *translator) addBiasedConv(kind any, f *Filter, n *graph.Node, x *Value) *Value {
+func (t *translator) addBiasedConv(kind any, f *Filter, n *graph.Node, x *Value, packed ...*Value) *Value {
 	bias, shape := n.Input(2), n.Out[0].Shape
 	_, forward := kind.(*Conv)
 	if bias != nil && bias.Const != nil && forward {
 		f.Bias, bias = bias, nil
 	}
-	x = t.addOp(kind, n.Out[0].Type, shape, x)
+	x = t.addOp(kind, n.Out[0].Type, shape, append([]*Value{x}, packed...)...)
 	if bias == nil {
 		return x
 	}
@@ -115,18 +115,22 @@ func convTranspose(t *translator, n *graph.Node) *Value {
 	if !ok {
 		return nil
 	}
-	if weight.Const == nil {
-		return t.addBias(n, t.transposedByProducts(x, t.translatedValue(weight), w, attrInt(n, "group", 1), out))
-	}
 	spec := kernels.ConvSpec{
 		In: out[1], Out: x.Shape[1], Groups: attrInt(n, "group", 1), Kernel: w.Kernel, Strides: w.Strides, Dilations: w.Dilations,
 	}
+	var kind any
+	f := &Filter{Weight: weight, Spec: spec}
 	if slices.Max(w.Strides) == 1 {
-		kind := asForward(spec, overImages(w), weight)
-		return t.addBiasedConv(kind, kind.Filter, n, x)
+		conv := asForward(spec, overImages(w), weight)
+		kind, f = conv, conv.Filter
+	} else {
+		kind = &ConvBackward{Window: overImages(w), Filter: f}
 	}
-	kind := &ConvBackward{Window: overImages(w), Filter: &Filter{Weight: weight, Spec: spec}}
-	return t.addBiasedConv(kind, kind.Filter, n, x)
+	packed, ok := t.packFilter(f)
+	if !ok {
+		return t.addBias(n, t.transposedByProducts(x, t.translatedValue(weight), w, spec.Groups, out))
+	}
+	return t.addBiasedConv(kind, f, n, x, packed...)
 }
 
 // asForward is the gradient of a convolution without strides as another convolution, after which a program can run.

@@ -15,6 +15,7 @@ type call struct {
 	operands []view
 	also     []view // further results, of a convolution's program
 	filter   int    // of a convolution, among the weights
+	packed   view   // of one whose filter is packed by another call; at nil: it is one of the weights
 	affine   affine // of a convolution that takes one
 	origin   []int  // of an operation on images
 	seconds  float64
@@ -40,7 +41,11 @@ func (c *call) touchedViews() (writes, reads []view) {
 	if h, ok := c.kind.(*hosted); ok {
 		return h.out, h.in
 	}
-	return append([]view{c.dst}, c.also...), c.operands
+	reads = c.operands
+	if c.packed.at != nil {
+		reads = append(slices.Clone(reads), c.packed)
+	}
+	return append([]view{c.dst}, c.also...), reads
 }
 
 // estimateTime sets how long the call takes.

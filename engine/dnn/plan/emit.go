@@ -83,6 +83,8 @@ func (e *emitter) emitOp(op *lower.Op) {
 		e.emitWindow(op, &kind.Window, kind, kind.Filter)
 	case *lower.ConvBackward:
 		e.emitWindow(op, &kind.Window, kind, kind.Filter)
+	case *lower.Pack:
+		e.addCall(&call{kind: kind, dst: e.resultView(out), operands: []view{e.operandView(op.In[0])}})
 	case *lower.Pool:
 		e.emitWindow(op, &kind.Window, kind, nil)
 	case *lower.PoolBackward:
@@ -216,13 +218,17 @@ func fillProgram(kind *lower.Assemble) *kernels.Program {
 func (e *emitter) emitWindow(op *lower.Op, w *lower.Window, kind any, f *lower.Filter) {
 	c := &call{kind: kind, origin: w.Origin, dst: e.resultView(op.Out[0]).permute(w.Order)}
 	_, conv := kind.(*lower.Conv)
-	if f != nil {
+	in := op.In
+	switch {
+	case f != nil && f.Weight == nil:
+		c.packed, in = e.operandView(in[1]), append(in[:1:1], in[2:]...)
+	case f != nil:
 		c.filter = e.filterIndex(f)
 	}
 	if conv {
 		c.affine = e.affineIndices(f)
 	}
-	for i, v := range op.In {
+	for i, v := range in {
 		at := e.operandView(v)
 		if conv && i > 0 {
 			at = at.expand(op.Out[0].Shape).permute(w.Order)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/lower"
+	"github.com/prefillonly/prefillonly/kernels"
 )
 
 // Options say what a plan is for.
 type Options struct {
-	Networks bool          // the device is a kernels.Networks; else the host computes all
-	Step     time.Duration // that a step takes at the most, about; 0: 5 ms
-	Rates    Rates         // of the device; 0: those of two CPU cores
+	Device kernels.Networks // nil: the host computes all
+	Step   time.Duration    // that a step takes at the most, about; 0: 5 ms
+	Rates  Rates            // of the device; 0: those of two CPU cores
 }
 
 // Rates are what a device does in a second, roughly: they divide a pass into steps, and say how much of it is done.
@@ -46,7 +47,7 @@ func Build(g *graph.Graph, o Options) (*Plan, error) {
 	if o.Rates == (Rates{}) {
 		o.Rates = Rates{FLOPs: 60e9, Bytes: 10e9, Call: 2e-6}
 	}
-	p := &Plan{Inputs: g.Inputs, Outputs: g.Outputs, options: o, net: lower.Graph(g, o.Networks)}
+	p := &Plan{Inputs: g.Inputs, Outputs: g.Outputs, options: o, net: lower.Graph(g, o.Device)}
 	if err := p.net.Check(); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ var margin = [64]byte{0x5a, 0xa5, 0x5a}
 
 func bind(b kernels.Backend, g *graph.Graph, o plan.Options) (p bound, err error) {
 	p.backend = b
-	_, o.Networks = b.(kernels.Networks)
+	o.Device, _ = b.(kernels.Networks)
 	if p.Plan, err = plan.Build(g, o); err != nil {
 		return p, err
 	}

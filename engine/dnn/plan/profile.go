@@ -88,6 +88,8 @@ func (c *call) name() string {
 	case *lower.ConvBackward:
 		f := kind.Filter.Spec
 		return fmt.Sprintf("convolution backward %d<%d/%d %v strides %v", f.In, f.Out, f.Groups, f.Kernel, f.Strides)
+	case *lower.Pack:
+		return "packing"
 	case *lower.Pool:
 		return fmt.Sprintf("pool %v strides %v", kind.Spec.Kernel, kind.Spec.Strides)
 	case *lower.PoolBackward:

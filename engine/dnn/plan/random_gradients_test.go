@@ -8,8 +8,10 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/gradient"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
+	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cuda"
 	"github.com/prefillonly/prefillonly/kernels/cuda/simt"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
 // TestRandomGradients compares plans of the gradients of random graphs, to inputs and to about half of their weights, with the
@@ -73,7 +75,7 @@ func TestRandomGradients(t *testing.T) {
 }
 
 func hostNodes(t *testing.T, g *graph.Graph) []*graph.Node {
-	p, err := plan.Build(g, plan.Options{Networks: true})
+	p, err := plan.Build(g, plan.Options{Device: ref.New().(kernels.Networks)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/plan"
+	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
@@ -51,7 +52,7 @@ func TestRefused(t *testing.T) {
 	refused(err, "weights")
 
 	slices.Reverse(g.Nodes)
-	_, err = plan.Build(g, plan.Options{Networks: true})
+	_, err = plan.Build(g, plan.Options{Device: backend.(kernels.Networks)})
 	refused(err, "before it is computed")
 	g.Nodes = g.Nodes[:1]
 	_, err = plan.Build(g, plan.Options{})

@@ -22,6 +22,7 @@ type Run struct {
 	off     int64
 	weights []kernels.Held
 	tensors map[*call][]kernels.Tensor // the result, the operands and further results
+	packed  map[*call]kernels.Filter   // of convolutions whose filters are packed by other calls
 
 	host map[*lower.Value]*graph.Tensor
 	next int
@@ -31,11 +32,11 @@ type Run struct {
 // Bind prepares to run: in the arena, from off on, 64 bytes aligned, are ArenaBytes for it; weights are those of the plan
 // in its order.
 func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights []kernels.Held) (*Run, error) {
-	r := &Run{plan: p, backend: b, arena: arena, off: off, weights: weights, tensors: map[*call][]kernels.Tensor{}}
+	r := &Run{plan: p, backend: b, arena: arena, off: off, weights: weights, tensors: map[*call][]kernels.Tensor{}, packed: map[*call]kernels.Filter{}}
 	if len(weights) != len(p.Weights) {
 		return nil, fmt.Errorf("%d weights for a plan of %d", len(weights), len(p.Weights))
 	}
-	if p.options.Networks {
+	if p.options.Device != nil {
 		var err error
 		if r.nets, err = kernels.NetworksOf(b); err != nil {
 			return nil, err
@@ -51,6 +52,7 @@ func (p *Plan) Bind(b kernels.Backend, arena kernels.Buffer, off int64, weights 
 				for _, v := range slices.Concat([]view{c.dst}, c.operands, c.also) {
 					r.tensors[c] = append(r.tensors[c], r.tensorOf(v))
 				}
+				r.findPacked(c)
 			}
 		}
 	}
@@ -78,7 +80,27 @@ func (r *Run) prepareKernels() {
 	}
 }
 
-func (r *Run) filterOf(c *call) kernels.Filter { return r.weights[c.filter].(kernels.Filter) }
+// findPacked finds the filter of a convolution that another call packs.
+func (r *Run) findPacked(c *call) {
+	if c.packed.at == nil {
+		return
+	}
+	spec := kernels.ConvSpec{}
+	switch kind := c.kind.(type) {
+	case *lower.Conv:
+		spec = kind.Filter.Spec
+	case *lower.ConvBackward:
+		spec = kind.Filter.Spec
+	}
+	r.packed[c] = r.nets.(kernels.Packer).Packed(spec, r.tensorOf(c.packed))
+}
+
+func (r *Run) filterOf(c *call) kernels.Filter {
+	if f := r.packed[c]; f != nil {
+		return f
+	}
+	return r.weights[c.filter].(kernels.Filter)
+}
 
 // affineOf is the scale and shift of a convolution, where they are.
 func (r *Run) affineOf(c *call) (a kernels.Affine) {
@@ -188,6 +210,8 @@ func (r *Run) runCall(c *call) error {
 		r.nets.Conv(t[0], t[1], r.filterOf(c), r.affineOf(c), c.origin, kind.Then, t[2:]...)
 	case *lower.ConvBackward:
 		r.nets.ConvBackward(t[0], t[1], r.filterOf(c), c.origin)
+	case *lower.Pack:
+		r.nets.(kernels.Packer).Pack(t[0], kind.Spec, t[1])
 	case *lower.Pool:
 		r.nets.Pool(t[0], t[1], kind.Spec, c.origin)
 	case *lower.PoolBackward:

@@ -105,7 +105,7 @@ type affine struct {
 // affineIndices are a convolution's scale and shift: with a scale there is a shift.
 func (ws *weights) affineIndices(f *lower.Filter) (a affine) {
 	ofOutputs := func(what string, values []float64) int {
-		return ws.rawIndex(f.Weight.Name+" "+what, graph.FromFloats(engine.FP32, []int{f.Spec.Out}, values))
+		return ws.rawIndex(what, graph.FromFloats(engine.FP32, []int{f.Spec.Out}, values))
 	}
 	if a.scaled = slices.ContainsFunc(f.Scale, func(x float64) bool { return x != 1 }); a.scaled {
 		a.scale = ofOutputs("scale", f.Scale)

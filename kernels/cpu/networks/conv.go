@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -24,7 +25,12 @@ type filter struct {
 
 func (f *filter) Spec() kernels.ConvSpec { return f.spec }
 
-func (f *filter) Bytes() int64 { return f.held.Bytes() }
+func (f *filter) Bytes() int64 {
+	if f.held == nil {
+		return 0
+	}
+	return f.held.Bytes()
+}
 
 func (f *filter) Free() {
 	if f.held != nil {
@@ -41,17 +47,7 @@ func (n *Networks) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (ker
 	if s.In/s.Groups > maxChannels || s.Out/s.Groups > maxChannels {
 		return nil, fmt.Errorf("kernels/cpu: convolution of %d channels to %d in %d groups, want at most %d in a group", s.In, s.Out, s.Groups, maxChannels)
 	}
-	f := &filter{spec: s}
-	f.c = C.pn_filter{groups: C.int(s.Groups), in: C.int(s.In / s.Groups), out: C.int(s.Out / s.Groups)}
-	for i := range f.c.kernel {
-		f.c.kernel[i] = 1
-	}
-	for i, k := range s.Kernel {
-		f.c.kernel[3-len(s.Kernel)+i] = C.int(k)
-	}
-	if s.Groups > 1 && s.Groups == s.In && s.Groups == s.Out {
-		f.c.depthwise = 1
-	}
+	f := &filter{spec: s, c: shapeOf(s)}
 	var err error
 	if f.held, err = n.alloc(4 * int64(C.pn_filter_floats(&n.device, &f.c))); err != nil {
 		return nil, err
@@ -59,8 +55,79 @@ func (n *Networks) NewFilter(s kernels.ConvSpec, weight kernels.HostTensor) (ker
 	f.c.weights = floatsOf(f.held)
 	floats := make([]float32, weight.Rows*weight.Cols)
 	kernels.Expand(floats, weight.Type, weight.Data)
-	C.pn_filter_pack(&n.device, &f.c, (*C.float)(unsafe.SliceData(floats)))
+	n.pack(f.c, (*C.float)(unsafe.SliceData(floats)), denseStrides(s))
 	return f, nil
+}
+
+// shapeOf is a filter but for its weights.
+func shapeOf(s kernels.ConvSpec) C.pn_filter {
+	f := C.pn_filter{groups: C.int(s.Groups), in: C.int(s.In / s.Groups), out: C.int(s.Out / s.Groups)}
+	for i := range f.kernel {
+		f.kernel[i] = 1
+	}
+	for i, k := range s.Kernel {
+		f.kernel[3-len(s.Kernel)+i] = C.int(k)
+	}
+	if s.Groups > 1 && s.Groups == s.In && s.Groups == s.Out {
+		f.depthwise = 1
+	}
+	return f
+}
+
+// denseStrides are those of weights [groups, outputs and inputs of a group, kernel...] that lie one after the other.
+func denseStrides(s kernels.ConvSpec) []int {
+	strides, next := make([]int, 3+len(s.Kernel)), 1
+	for i, size := range slices.Backward(append([]int{s.Groups, s.Out / s.Groups, s.In / s.Groups}, s.Kernel...)) {
+		strides[i] = next
+		next *= size
+	}
+	return strides
+}
+
+// pack packs weights that lie by strides.
+func (n *Networks) pack(f C.pn_filter, weights *C.float, strides []int) {
+	for i := range 6 {
+		n.strides[i] = 0
+	}
+	copyStrides := func(to int, from []int) {
+		for i, s := range from {
+			n.strides[to+i] = C.ptrdiff_t(s)
+		}
+	}
+	copyStrides(0, strides[:3])
+	copyStrides(6-len(strides[3:]), strides[3:])
+	C.pn_filter_pack(&n.device, &f, weights, &n.strides[0])
+}
+
+// PackedFloats implements kernels.Packer.
+func (n *Networks) PackedFloats(s kernels.ConvSpec) int {
+	if s.In/s.Groups > maxChannels || s.Out/s.Groups > maxChannels {
+		return 0
+	}
+	f := shapeOf(s)
+	return int(C.pn_filter_floats(&n.device, &f))
+}
+
+// Pack implements kernels.Packer.
+func (n *Networks) Pack(dst kernels.Tensor, s kernels.ConvSpec, weight kernels.Tensor) {
+	if n.ok(s.Check()) && n.ok(kernels.CheckPack(dst, n.PackedFloats(s), s, weight)) {
+		f := shapeOf(s)
+		f.weights = at(dst)
+		n.pack(f, at(weight), weight.Stride)
+	}
+}
+
+// lent is memory that is another's.
+type lent struct{}
+
+func (lent) Bytes() int64 { return 0 }
+func (lent) Free()        {}
+
+// Packed implements kernels.Packer.
+func (n *Networks) Packed(s kernels.ConvSpec, t kernels.Tensor) kernels.Filter {
+	f := &filter{spec: s, c: shapeOf(s), held: lent{}}
+	f.c.weights = at(t)
+	return f
 }
 
 // own is a filter of this backend that is not freed; it reports any other.

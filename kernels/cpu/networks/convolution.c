@@ -143,13 +143,15 @@ static const float *operand_at(const job *j, int number, int image, const int64_
 // ending is that of outputs further along an axis than `at`, or NULL; it is kept in e.
 static const pn_ending *ending(const job *j, part w, int image, const int64_t *at, int axis, pn_ending *e)
 {
-	if (!j->ends && !j->c->scale)
+	int channel = w.group * j->f->out, first = j->then ? j->then->first : 0;
+	if (!j->ends && !j->c->scale && !first)
 		return NULL;
-	int channel = w.group * j->f->out;
 	*e = (pn_ending){0};
 	if (j->c->scale) {
 		e->scale = j->c->scale + channel;
 		e->shift = j->c->shift + channel;
+	} else if (first) {
+		e->shift = j->operands[first - 1].at + channel;
 	}
 	if (!j->ends)
 		return e;
@@ -176,7 +178,7 @@ static void finish(const job *j, int image, int64_t line, int64_t p, int64_t pos
 	v[0] = (pn_matrix){dst, j->c->axis[2].dst, 1};
 	for (int i = 1; i < j->then->operands + j->then->results; i++) {
 		const pn_image *o = &j->operands[i - 1];
-		v[i] = (pn_matrix){o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + channel * o->channel, o->axis[2], o->channel};
+		v[i] = i == j->then->first ? v[0] : (pn_matrix){o->at + image * o->image + at[0] * o->axis[0] + at[1] * o->axis[1] + at[2] * o->axis[2] + channel * o->channel, o->axis[2], o->channel};
 	}
 	pn_execute(j->d->kernels, j->then, v[0], v, positions, channels, room);
 }
@@ -408,12 +410,24 @@ static void run(job *j)
 	pn_run_flushing(j->d, depthwise_task, j, (int)(j->c->images * j->blocks), work);
 }
 
+// is_row tells whether an operand is one row for all outputs.
+static int is_row(const pn_convolution *c, const pn_image *o)
+{
+	int is = o->channel == 1 && (c->images == 1 || !o->image);
+	for (int i = 0; i < 3; i++)
+		is &= c->axis[i].out == 1 || !o->axis[i];
+	return is;
+}
+
 void pn_convolve(const pn_device *d, const pn_convolution *c, const pn_filter *f, const pn_instruction *code,
                  int instructions, const pn_image *operands, int count, const int64_t *also, int results)
 {
 	job j = {.d = d, .c = c, .f = f, .then = code ? d->program : NULL, .operands = operands};
 	if (code) {
-		pn_prepare(d->program, code, instructions, count + 1, also, results);
+		uint32_t rows = 0; // operands that are added while sums are in registers
+		for (int i = 0; i < count && !c->scale; i++)
+			rows |= (uint32_t)is_row(c, &operands[i]) << (i + 1);
+		pn_prepare(d->program, code, instructions, count + 1, also, results, rows);
 		int addend = d->program->addend, factor = d->program->factor, takes = !f->depthwise || d->program->silu;
 		j.ends = d->program->ends && (!addend || (takes && operands[addend - 1].channel == 1)) && (!factor || (takes && operands[factor - 1].channel == 1));
 	}

@@ -38,9 +38,9 @@ INLINE void across(const band *b, const int taps, const int step, const int outp
 					acc[(i - j) / step] = muladd(v, weight[j], acc[(i - j) / step]);
 		}
 	}
-	if (b->ending && b->ending->scale) {
-		const float *scale = b->ending->scale + channel, *shift = b->ending->shift + channel;
-		vf by = part ? load_first(scale, mask) : load(scale), more = part ? load_first(shift, mask) : load(shift);
+	if (b->ending && b->ending->shift) {
+		const float *scale = b->ending->scale, *shift = b->ending->shift + channel;
+		vf by = !scale ? set(1) : part ? load_first(scale + channel, mask) : load(scale + channel), more = part ? load_first(shift, mask) : load(shift);
 #pragma GCC unroll 8
 		for (int i = 0; i < outputs; i++)
 			acc[i] = muladd(acc[i], by, more);

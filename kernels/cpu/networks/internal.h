@@ -34,7 +34,7 @@ typedef struct pn_weights {
 } pn_weights;
 
 // pn_ending is what becomes of sums while they are in registers: they are multiplied by `scale` and `shift` is added, a row
-// for all, `add` is added and then `times` multiplied with, whose rows are so far apart, unless they are NULL, and then they
+// for all, or shift alone, `add` is added and then `times` multiplied with, whose rows are so far apart, unless they are NULL, and then they
 // are held between low and high. With silu they become products with their sigmoids once they are in memory, and
 // `after` is added.
 typedef struct pn_ending {
@@ -107,6 +107,9 @@ void pn_run(const pn_device *d, pn_task task, void *arg, int tasks, double work)
 // takes as long as a hundred others, and weights that training has let decay are such numbers.
 void pn_run_flushing(const pn_device *d, pn_task task, void *arg, int tasks, double work);
 
+// pn_copy_matrix copies rows x cols elements whose rows and columns are s0 and s1 apart to rows that are `to` apart.
+void pn_copy_matrix(const pn_kernels *k, float *d, ptrdiff_t to, const float *s, ptrdiff_t s0, ptrdiff_t s1, int rows, int cols);
+
 // pn_locate finds, in each of some tensors, the element of a number, row-major, of dimensions that they have in common; of those
 // there are pn_product_of elements.
 void pn_locate(int64_t index, int dims, const int64_t *shape, const pn_tensor *t, int tensors, float **at);
@@ -131,6 +134,7 @@ struct pn_program {
 	double work;                               // nanoseconds an element, about
 	int ends, silu, addend, factor;            // whether it is an ending, and then which, and the operands that it adds and multiplies with, or 0
 	int both;                                  // whether it is SiLU, and its slope the only other result
+	int first;                                 // the operand that is added to operand 0 before anything else is done, or 0
 	float low, high;
 	pn_step step[PN_MAX_INSTRUCTIONS];
 
@@ -140,8 +144,9 @@ struct pn_program {
 	int spare[PN_MAX_INSTRUCTIONS];
 };
 
-// pn_prepare makes a program ready that also has the registers `also` as results.
-void pn_prepare(pn_program *p, const pn_instruction *code, int instructions, int operands, const int64_t *also, int results);
+// pn_prepare makes a program ready that also has the registers `also` as results. Of the operands of the mask `rows` it may leave
+// one, `first`, to be added by what computes operand 0.
+void pn_prepare(pn_program *p, const pn_instruction *code, int instructions, int operands, const int64_t *also, int results, uint32_t rows);
 
 // pn_matrix is a view: element (i, j) at at[i*row + j*col].
 typedef struct pn_matrix {

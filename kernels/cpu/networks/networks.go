@@ -44,6 +44,7 @@ type Networks struct {
 	also        [C.PN_MAX_OPERANDS]C.int64_t
 	tensors     [C.PN_MAX_OPERANDS + 1]C.pn_tensor
 	shape       [C.PN_MAX_DIMS]C.int64_t
+	strides     [6]C.ptrdiff_t
 }
 
 // New makes networks on the threads of a backend: wide says whether they have AVX-512. alloc makes buffers

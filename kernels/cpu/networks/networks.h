@@ -71,8 +71,8 @@ typedef struct pn_filter {
 
 // pn_filter_floats is how many floats the weights of f take.
 size_t pn_filter_floats(const pn_device *d, const pn_filter *f);
-// pn_filter_pack packs weights [groups*out][in][taps].
-void pn_filter_pack(const pn_device *d, const pn_filter *f, const float *weights);
+// pn_filter_pack packs weights [groups][out][in][three of the kernel], whose strides are these.
+void pn_filter_pack(const pn_device *d, const pn_filter *f, const float *weights, const ptrdiff_t *stride);
 
 typedef struct pn_convolution {
 	int images;

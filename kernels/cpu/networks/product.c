@@ -33,8 +33,7 @@ static int width_of(const multiplication *m, int col)
 	return (int)pn_min(2 * lanes, pn_ceil(m->p->n - col, lanes / 2) * (lanes / 2));
 }
 
-// copy_matrix copies rows x cols elements whose rows and columns are s0 and s1 apart to rows that are `to` apart.
-static void copy_matrix(const pn_kernels *k, float *d, ptrdiff_t to, const float *s, ptrdiff_t s0, ptrdiff_t s1, int rows, int cols)
+void pn_copy_matrix(const pn_kernels *k, float *d, ptrdiff_t to, const float *s, ptrdiff_t s0, ptrdiff_t s1, int rows, int cols)
 {
 	int i = 0;
 	for (; s0 == 1 && i + 4 <= rows; i += 4) {
@@ -68,7 +67,7 @@ static void pack_panel(const multiplication *m, int col, int from, int to, float
 {
 	const pn_product *p = m->p;
 	int width = width_of(m, col), cols = (int)pn_min(width, p->n - col);
-	copy_matrix(m->d->kernels, d, width, m->at[2] + from * p->b[0] + col * p->b[1], p->b[0], p->b[1], to - from, cols);
+	pn_copy_matrix(m->d->kernels, d, width, m->at[2] + from * p->b[0] + col * p->b[1], p->b[0], p->b[1], to - from, cols);
 	for (int i = 0; cols < width && i < to - from; i++)
 		m->d->kernels->fill(d + i * width + cols, 0, (size_t)(width - cols));
 }
@@ -144,7 +143,7 @@ static void range_task(void *arg, int task, int thread)
 	float *sums = m->packed + ((size_t)range * p->m + row) * p->n;
 	for (int from = range * RANGE, end = (int)pn_min(p->k, from + RANGE), to; from < end; from = to) {
 		to = (int)pn_min(end, from + CHUNK);
-		copy_matrix(k, a, CHUNK_STRIDE, m->at[1] + row * p->a[0] + from * p->a[1], p->a[0], p->a[1], rows, to - from);
+		pn_copy_matrix(k, a, CHUNK_STRIDE, m->at[1] + row * p->a[0] + from * p->a[1], p->a[0], p->a[1], rows, to - from);
 		for (int col = first; col < last; col += 2 * k->lanes) {
 			int width = width_of(m, col), cols = (int)pn_min(width, p->n - col), lies = p->b[1] == 1 && cols == width && rows <= FEW * k->rows;
 			const float *panel = lies ? m->at[2] + from * p->b[0] + col : b;

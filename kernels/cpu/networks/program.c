@@ -173,7 +173,39 @@ static void find_ending(pn_program *p)
 	p->ends = p->operands > 0 && p->results == 0 && i == p->steps && i > p->constants;
 }
 
-void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands, const int64_t *also, int results)
+// reads tells whether a step but one reads a register, or it is a result.
+static int reads(const pn_program *p, int n, int but, int r, const int64_t *also)
+{
+	int is = 0;
+	for (int i = 0; i < n; i++)
+		for (int j = 0; i != but && j < arguments[p->given[i].op]; j++)
+			is |= p->given[i].in[j] == r;
+	for (int i = 0; i < p->results; i++)
+		is |= also[i] == r;
+	return is;
+}
+
+// find_first finds the step that adds one of the operands `rows` to operand 0, if nothing else reads either: what read the sum
+// reads operand 0 then.
+static void find_first(pn_program *p, int n, int operands, const int64_t *also, uint32_t rows)
+{
+	p->first = 0;
+	for (int i = 0; rows && i < n - 1; i++) {
+		const pn_step *s = p->given + i;
+		int row = s->in[0] + s->in[1];
+		if (s->op != PN_ADD || (s->in[0] && s->in[1]) || row < 1 || row >= operands || !(rows >> row & 1) || reads(p, n, i, 0, also) ||
+		    reads(p, n, i, row, also) || reads(p, 0, i, operands + i, also))
+			continue;
+		for (int k = i + 1; k < n; k++)
+			for (int j = 0; j < arguments[p->given[k].op]; j++)
+				if (p->given[k].in[j] == operands + i)
+					p->given[k].in[j] = 0;
+		p->first = row;
+		return;
+	}
+}
+
+void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands, const int64_t *also, int results, uint32_t rows)
 {
 	int spares = 0;
 	p->operands = operands;
@@ -186,6 +218,7 @@ void pn_prepare(pn_program *p, const pn_instruction *code, int n, int operands, 
 		p->given[i] = (pn_step){.op = (pn_op)code[i].op, .in = {(int)code[i].a, (int)code[i].b, (int)code[i].c}, .x = code[i].x};
 		simplify(p->given, i, operands);
 	}
+	find_first(p, n, operands, also, rows);
 	find_last(p, n, operands);
 	for (int i = 0; i < operands; i++)
 		p->place[i] = i;
@@ -425,7 +458,7 @@ void pn_map(const pn_device *d, const pn_instruction *code, int instructions, in
 {
 	enum { TASK_ELEMENTS = 16 << 10 };
 	map m = {.d = d, .program = d->program, .dims = dims, .shape = shape, .t = t, .matrices = 1, .rows = dims > 1 ? shape[dims - 2] : 1, .cols = shape[dims - 1]};
-	pn_prepare(d->program, code, instructions, operands, NULL, 0);
+	pn_prepare(d->program, code, instructions, operands, NULL, 0, 0);
 	for (int i = 0; i < dims - 2; i++)
 		m.matrices *= shape[i];
 	int64_t lines = m.rows > 1 ? m.rows : m.cols;

@@ -65,8 +65,8 @@ INLINE void depthwise_of(const window *w, const int outputs, const int part, con
 	for (int i = 0; i < outputs; i++)
 		acc[i] = init ? get(w, part, init + w->channel) : set(0);
 	EACH_TAP(w, outputs, vf weight = load(tap_weight(w, z, y, j));, acc[i] = muladd(v, weight, acc[i]););
-	if (ending && ending->scale) {
-		vf by = get(w, part, ending->scale + w->channel), more = get(w, part, ending->shift + w->channel);
+	if (ending && ending->shift) {
+		vf by = ending->scale ? get(w, part, ending->scale + w->channel) : set(1), more = get(w, part, ending->shift + w->channel);
 #pragma GCC unroll 8
 		for (int i = 0; i < outputs; i++)
 			acc[i] = muladd(acc[i], by, more);

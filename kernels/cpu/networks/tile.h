@@ -162,6 +162,10 @@ INLINE void tile_of(const int rows, const int vectors, const int half, int cols,
 		scale_rows(rows, vectors, half, &s, ending, 1, mask);
 	else if (ending && ending->scale)
 		scale_rows(rows, vectors, half, &s, ending, 0, mask);
+	else if (ending && ending->shift && part)
+		add_rows(rows, vectors, half, &s, ending->shift, 0, 1, mask);
+	else if (ending && ending->shift)
+		add_rows(rows, vectors, half, &s, ending->shift, 0, 0, mask);
 	if (ending && ending->add && part)
 		add_rows(rows, vectors, half, &s, ending->add, ending->add_row, 1, mask);
 	else if (ending && ending->add)
