@@ -47,7 +47,7 @@ func (h *Host) exchangeModel(m *hosted, spec Model) (serving *hosted, again bool
 func (h *Host) advanceExchange(m *hosted, spec Model) (done bool, err error) {
 	n := m.next
 	if n == nil {
-		n = &hosted{Model: spec, beside: true}
+		n = &hosted{Model: spec}
 		m.next = n
 		if n.failed = h.read(n); n.failed == nil {
 			n.failed = h.admitModel(n)

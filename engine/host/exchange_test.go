@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine"
@@ -14,19 +15,27 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
-// pictures is a host of networks, with a picture to ask them about.
-type pictures struct {
+// exchanging is a host of a model "n", with what to ask it, and a and b that it is to be by turns.
+type exchanging struct {
 	*Host
-	t     *testing.T
-	blobs *runnertest.Memory
-	item  wire.RunItem
+	t    *testing.T
+	item wire.RunItem
+	read func(wire.ItemResult) any // what was answered
+	a, b Model
+
+	was wire.ModelInfo // as the scheduler was told last
 }
 
-func openPictures(t *testing.T, models ...Model) pictures {
+// eachExchanged runs a test for each kind of model that can be exchanged, which is not loaded.
+func eachExchanged(t *testing.T, test func(t *testing.T, h *exchanging)) {
+	t.Run("network", func(t *testing.T) { test(t, openPictures(t)) })
+	t.Run("encoder", func(t *testing.T) { test(t, openTexts(t)) })
+}
+
+func openPictures(t *testing.T) *exchanging {
 	t.Helper()
 	o, blobs := testOptions(), &runnertest.Memory{}
 	o.Blobs, o.CacheDir = blobs, t.TempDir()
-	h := open(t, o, models)
 	var raw []byte
 	for i := range 3 * 10 * 12 {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(math.Cos(float64(i)))))
@@ -36,23 +45,47 @@ func openPictures(t *testing.T, models ...Model) pictures {
 		t.Fatal(err)
 	}
 	in := engine.Ref{Name: "image", Type: engine.FP32, Shape: []int{1, 3, 10, 12}, Blob: blob}
-	return pictures{h, t, blobs, wire.RunItem{Work: &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Frames: 1}}}}
+	e := &exchanging{t: t, item: wire.RunItem{Work: &wire.TensorItem{Tensors: engine.Tensors{Inputs: []engine.Ref{in}, Frames: 1}}}}
+	e.a, e.b = Model{Name: "n", Path: writeNetwork(t, filter(7))}, Model{Name: "n", Path: writeNetwork(t, filter(8))}
+	e.read = func(r wire.ItemResult) any {
+		raw := make([]byte, 4*4*5*6)
+		if err := blobs.Read(r.Output.(*engine.TensorOutput).Outputs[0].Blob, raw); err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	e.Host = open(t, o, []Model{e.a})
+	return e
 }
 
-func (h pictures) begin(name string) executor.Pass {
+func openTexts(t *testing.T) *exchanging {
+	t.Helper()
+	item := &wire.TokenItem{Ask: engine.Ask{Pool: engine.PoolMean}}
+	for i := range 60 {
+		item.Tokens = append(item.Tokens, engine.TokenID(7*i%200))
+	}
+	e := &exchanging{t: t, item: wire.RunItem{Work: item}}
+	e.a = Model{Name: "n", Path: write(t, textsConfig, 7), Prompts: Prompts{MaxLen: 100}}
+	e.b = Model{Name: "n", Path: write(t, textsConfig, 8), Prompts: Prompts{MaxLen: 100}}
+	e.read = func(r wire.ItemResult) any { return r.Output.(*engine.TokenOutput).Vector }
+	e.Host = open(t, testOptions(), []Model{e.a})
+	return e
+}
+
+func (h *exchanging) begin() executor.Pass {
 	h.t.Helper()
-	p, err := h.Begin(&wire.Run{Model: name, Items: []wire.RunItem{h.item}})
+	p, err := h.Begin(&wire.Run{Model: "n", Items: []wire.RunItem{h.item}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return p
 }
 
-// end ends a pass, and returns what the network has answered.
-func (h pictures) end(p executor.Pass) []byte {
+// end ends a pass, and returns what the model has answered.
+func (h *exchanging) end(p executor.Pass) any {
 	h.t.Helper()
 	defer p.Close()
-	for done := false; !done; {
+	for done := p.Share() == 1; !done; {
 		var err error
 		if done, err = p.Step(); err != nil {
 			h.t.Fatal(err)
@@ -62,21 +95,34 @@ func (h pictures) end(p executor.Pass) []byte {
 	if r.Err != nil {
 		h.t.Fatal(r.Err)
 	}
-	raw := make([]byte, 4*4*5*6)
-	if err := h.blobs.Read(r.Output.(*engine.TensorOutput).Outputs[0].Blob, raw); err != nil {
-		h.t.Fatal(err)
-	}
-	return raw
+	return h.read(r)
 }
 
-// change sets the models call by call, as an executor does, and has the model answer between: as before until the last call.
-func (h pictures) change(name string, models []Model, before []byte) (calls int) {
+func (h *exchanging) ask() any { return h.end(h.begin()) }
+
+// beginAndPause begins a pass, which is at a boundary behind its first step if there is one.
+func (h *exchanging) beginAndPause() executor.Pass {
+	h.t.Helper()
+	p := h.begin()
+	for done := false; !done; done = done || p.Boundary() {
+		var err error
+		if done, err = p.Step(); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// change makes the models those given call by call, as an executor does, while passes go on: one that is at a boundary
+// with each call answers as before, and so does the model until the last call.
+func (h *exchanging) change(before any, models ...Model) (calls int) {
 	h.t.Helper()
 	h.Ahead(h.t.Context(), models)
 	for again := true; again; calls++ {
+		open := h.beginAndPause()
 		again = h.SetModels(models)
-		info := infoOf(h.t, h.Host, name)
-		if info.Reason != "" {
+		info := infoOf(h.t, h.Host, "n")
+		if info.Reason != "" || calls > 100 {
 			h.t.Fatalf("after call %d: %+v", calls, info)
 		}
 		for _, w := range info.Weights {
@@ -84,85 +130,140 @@ func (h pictures) change(name string, models []Model, before []byte) (calls int)
 				h.t.Fatalf("after call %d: piece %d is not there", calls, w)
 			}
 		}
-		if got := h.end(h.begin(name)); again && !reflect.DeepEqual(got, before) {
+		if got := h.ask(); again && !reflect.DeepEqual(got, before) {
 			h.t.Fatalf("after call %d the model answers otherwise", calls)
+		}
+		if got := h.end(open); !reflect.DeepEqual(got, before) {
+			h.t.Fatalf("a pass that was open at call %d answers otherwise", calls)
 		}
 	}
 	return calls
 }
 
-// TestNetworkIsExchangedBetweenPasses: a network that is to be another answers until the other is all there, at every moment one
-// or the other; a pass that has begun ends with what it began with, and then its memory is free. There and back it takes no
-// more memory, and the pieces that the scheduler hears of are there.
-func TestNetworkIsExchangedBetweenPasses(t *testing.T) {
-	a, b := Model{Name: "n", Path: writeNetwork(t, filter(7))}, Model{Name: "n", Path: writeNetwork(t, filter(8))}
-	h := openPictures(t, a)
-	loadAll(t, h.Host, "n")
-	first, bytes, print := h.end(h.begin("n")), h.store.Bytes(), infoOf(t, h.Host, "n").Fingerprint
-	open := h.begin("n")
-	if _, err := open.Step(); err != nil {
-		t.Fatal(err)
-	}
-	h.change("n", []Model{b}, first)
-	if infoOf(t, h.Host, "n").Fingerprint == print {
-		t.Fatal("the network is what it was")
-	}
-	second := h.end(h.begin("n"))
-	if reflect.DeepEqual(second, first) || h.store.Bytes() != 2*bytes {
-		t.Errorf("the answer is as before, or %d bytes are held while a pass is open, want %d", h.store.Bytes(), 2*bytes)
-	}
-	if !reflect.DeepEqual(h.end(open), first) {
-		t.Error("the pass that was open answers otherwise")
-	}
-	if h.store.Bytes() != bytes {
-		t.Errorf("%d bytes are held after the last pass, want %d", h.store.Bytes(), bytes)
-	}
-	for range 3 {
-		h.change("n", []Model{a}, second)
-		h.change("n", []Model{b}, first)
-	}
-	if !reflect.DeepEqual(h.end(h.begin("n")), second) || h.store.Bytes() != bytes {
-		t.Errorf("other answers after some rounds, or %d bytes", h.store.Bytes())
-	}
+// tell is what the scheduler does once it is told of the models: it has dropped what the model had and has no more.
+func (h *exchanging) tell() {
+	h.t.Helper()
+	now := infoOf(h.t, h.Host, "n")
+	h.Drop(slices.DeleteFunc(h.was.Weights, func(w uint32) bool { return slices.Contains(now.Weights, w) }))
+	h.was = now
 }
 
-// TestExchangeForWhatCannotBeOpened: a file that is no network, or none, leaves the network as it is, and other models are set.
+// TestModelIsExchangedBetweenPasses: a model that is to be another answers until the other is all there, at every moment one or
+// the other; a pass that has begun ends with what it began with, and then its memory is free. There and back it takes no
+// more memory, and the pieces that the scheduler hears of are there.
+func TestModelIsExchangedBetweenPasses(t *testing.T) {
+	eachExchanged(t, func(t *testing.T, h *exchanging) {
+		loadAll(t, h.Host, "n")
+		first, bytes, print := h.ask(), h.store.Bytes(), infoOf(t, h.Host, "n").Fingerprint
+		open := h.beginAndPause()
+		h.change(first, h.b)
+		if infoOf(t, h.Host, "n").Fingerprint == print {
+			t.Fatal("the model is what it was")
+		}
+		second := h.ask()
+		if reflect.DeepEqual(second, first) || h.store.Bytes() != 2*bytes {
+			t.Errorf("the answer is as before, or %d bytes are held while a pass is open, want %d", h.store.Bytes(), 2*bytes)
+		}
+		if !reflect.DeepEqual(h.end(open), first) {
+			t.Error("the pass that was open answers otherwise")
+		}
+		if h.store.Bytes() != bytes {
+			t.Errorf("%d bytes are held after the last pass, want %d", h.store.Bytes(), bytes)
+		}
+		for range 3 {
+			h.change(second, h.a)
+			h.change(first, h.b)
+		}
+		if !reflect.DeepEqual(h.ask(), second) || h.store.Bytes() != bytes {
+			t.Errorf("other answers after some rounds, or %d bytes", h.store.Bytes())
+		}
+	})
+}
+
+// TestThousandExchanges: positions of pieces are those of three models at the most, whose pieces are there whenever the
+// scheduler hears of them: the one, the next, and one before whose pieces it may have dropped yet.
+func TestThousandExchanges(t *testing.T) {
+	eachExchanged(t, func(t *testing.T, h *exchanging) {
+		rounds := 1000
+		if infoOf(t, h.Host, "n").Tokens != nil {
+			rounds = 50 // which takes as long
+		}
+		loadAll(t, h.Host, "n")
+		h.was = infoOf(t, h.Host, "n")
+		pieces, answers := len(h.Info().Weights), [2]any{h.ask()}
+		h.change(answers[0], h.b)
+		answers[1] = h.ask()
+		for i := range rounds {
+			next := []Model{h.a, h.b}[i%2]
+			for h.SetModels([]Model{next}) {
+			}
+			info := h.Info()
+			if len(info.Weights) > 3*pieces {
+				t.Fatalf("after %d exchanges the scheduler is told of %d pieces, at first of %d", i, len(info.Weights), pieces)
+			}
+			for _, w := range info.Models[0].Weights {
+				if !info.Weights[w].Resident {
+					t.Fatalf("after %d exchanges piece %d is not there", i, w)
+				}
+			}
+			h.tell()
+			if got := h.ask(); !reflect.DeepEqual(got, answers[i%2]) {
+				t.Fatalf("after %d exchanges the model answers otherwise", i)
+			}
+		}
+	})
+}
+
+// TestLateDrop: what the scheduler has dropped of a model that is another now is no piece of that one, however late it comes.
+func TestLateDrop(t *testing.T) {
+	eachExchanged(t, func(t *testing.T, h *exchanging) {
+		loadAll(t, h.Host, "n")
+		first, old := h.ask(), infoOf(t, h.Host, "n").Weights
+		h.change(first, h.b)
+		second := h.ask()
+		h.change(second, h.a)
+		h.Drop(old)
+		if got := h.ask(); !reflect.DeepEqual(got, first) {
+			t.Error("the model answers otherwise")
+		}
+	})
+}
+
+// TestExchangeForWhatCannotBeOpened: files that are no model, or none, leave the model as it is, and other models are set.
 func TestExchangeForWhatCannotBeOpened(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "broken.onnx")
-	if err := os.WriteFile(broken, []byte("no network"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.onnx")
+	for _, file := range []string{broken, filepath.Join(dir, "config.json")} {
+		if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	a, other := Model{Name: "n", Path: writeNetwork(t, filter(7))}, Model{Name: "other", Path: writeNetwork(t, filter(9))}
-	h := openPictures(t, a)
-	loadAll(t, h.Host, "n")
-	first := h.end(h.begin("n"))
-	for _, path := range []string{broken, "/no/where.onnx"} {
-		next := []Model{{Name: "n", Path: path}, other}
-		h.Ahead(t.Context(), next)
-		for calls := 0; h.SetModels(next); calls++ {
-			if calls > 10 {
+	eachExchanged(t, func(t *testing.T, h *exchanging) {
+		loadAll(t, h.Host, "n")
+		first, other := h.ask(), h.b
+		other.Name = "other"
+		for _, path := range []string{broken, dir, "/no/where.onnx", "/no/where"} {
+			h.change(first, Model{Name: "n", Path: path}, other)
+			if got := h.ask(); !reflect.DeepEqual(got, first) || infoOf(t, h.Host, "other").Reason != "" {
+				t.Errorf("%s: the model answers otherwise, or the other is %+v", path, infoOf(t, h.Host, "other"))
+			}
+		}
+	})
+}
+
+// TestExchangeOfWhatIsNotLoaded: a model that is not there is another at once, and is loaded when that is asked for.
+func TestExchangeOfWhatIsNotLoaded(t *testing.T) {
+	eachExchanged(t, func(t *testing.T, h *exchanging) {
+		h.Info()
+		for calls := 0; h.SetModels([]Model{h.b}); calls++ {
+			if calls > 3 {
 				t.Fatal("it does not end")
 			}
 		}
-		if got := h.end(h.begin("n")); !reflect.DeepEqual(got, first) || infoOf(t, h.Host, "other").Reason != "" {
-			t.Errorf("%s: the network answers otherwise, or the other is %+v", path, infoOf(t, h.Host, "other"))
+		if h.store.Bytes() != 0 {
+			t.Errorf("%d bytes were loaded", h.store.Bytes())
 		}
-	}
-}
-
-// TestExchangeOfWhatIsNotLoaded: a network that is not there is another at once, and is loaded when that is asked for.
-func TestExchangeOfWhatIsNotLoaded(t *testing.T) {
-	a, b := Model{Name: "n", Path: writeNetwork(t, filter(7))}, Model{Name: "n", Path: writeNetwork(t, filter(8))}
-	h := openPictures(t, a)
-	h.Info()
-	for calls := 0; h.SetModels([]Model{b}); calls++ {
-		if calls > 3 {
-			t.Fatal("it does not end")
-		}
-	}
-	if h.store.Bytes() != 0 {
-		t.Errorf("%d bytes were loaded", h.store.Bytes())
-	}
-	loadAll(t, h.Host, "n")
-	h.end(h.begin("n"))
+		loadAll(t, h.Host, "n")
+		h.ask()
+	})
 }

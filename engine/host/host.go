@@ -46,10 +46,9 @@ type Host struct {
 	list    []*hosted      // in the order in which they were given
 	gone    []*hosted      // removed, but for passes that are open
 
-	table []wire.Weight        // Resident is set by Info
-	at    map[store.Key]uint32 // positions in table
-	told  int                  // pieces of table that Info has told of
-	rate  rate
+	positions positions
+	told      int // positions that Info has told of
+	rate      rate
 }
 
 // hosted is a model, and why it cannot be run or what of the device is its own.
@@ -65,7 +64,6 @@ type hosted struct {
 	offered bool     // the scheduler may know of its pages
 	ready   bool     // it was once
 	next    *hosted  // what it is to be, while that is not all there; nil mostly
-	beside  bool     // it was opened to be another's next
 	refused bool     // that could not be opened, in this change of the models
 
 	area             *area // nil while it has no memory
@@ -82,9 +80,8 @@ func (h *Host) Info() wire.ExecutorInfo {
 	}
 	info := wire.ExecutorInfo{
 		Device: h.o.Backend.Name(), Memory: uint64(h.weightRoom()), LoadRate: h.rate.bytesPerSecond(), CanPause: true, Nests: true,
-		Weights: slices.Clone(h.table[:h.told]),
+		Weights: h.describeChunks()[:h.told],
 	}
-	h.describeChunks(info.Weights)
 	for _, m := range h.list {
 		info.Models = append(info.Models, m.modelInfo())
 		m.offered = m.offered || m.failed == nil
@@ -93,8 +90,8 @@ func (h *Host) Info() wire.ExecutorInfo {
 }
 
 // describeChunks says of each piece how large it is, and whether all models that have it hold it.
-func (h *Host) describeChunks(table []wire.Weight) {
-	missing := make([]bool, len(table))
+func (h *Host) describeChunks() []wire.Weight {
+	held, missing := make([]bool, len(h.positions.list)), make([]bool, len(h.positions.list))
 	for _, m := range h.runnableModels() {
 		for i, c := range m.Chunks() {
 			at := m.chunks[i]
@@ -102,13 +99,14 @@ func (h *Host) describeChunks(table []wire.Weight) {
 				missing[at] = true
 				continue
 			}
-			table[at] = wire.Weight{Bytes: uint64(c.Bytes), Resident: true}
-			h.table[at].Bytes = uint64(c.Bytes)
+			held[at], h.positions.list[at].bytes = true, c.Bytes
 		}
 	}
+	table := h.positions.weights()
 	for at := range table {
-		table[at].Resident = table[at].Resident && !missing[at]
+		table[at].Resident = table[at].Resident || held[at] && !missing[at]
 	}
+	return table
 }
 
 // modelInfo describes the model to the scheduler.
@@ -236,6 +234,7 @@ func (h *Host) release(m *hosted) {
 		h.release(m.next)
 		m.next = nil
 	}
+	h.leavePositions(m)
 	if m.tenant != nil {
 		m.Close()
 	}

@@ -112,6 +112,9 @@ func (h *Host) Drop(weights []uint32) {
 			}
 		}
 	}
+	for _, w := range weights {
+		h.positions.dropped(w)
+	}
 }
 
 // failModel takes a model out of service. None of its passes is open.

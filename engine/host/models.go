@@ -32,6 +32,7 @@ func (h *Host) SetModels(models []Model) (again bool) {
 	again, removed := h.changeModels(changed)
 	for _, m := range before {
 		if !slices.Contains(h.list, m) {
+			h.leavePositions(m)
 			h.gone = append(h.gone, m)
 		}
 	}
@@ -149,8 +150,7 @@ func (h *Host) enlargeWorkspace(m *hosted) error {
 // adoptWeights makes what other models hold of the model's weights resident for it too. If that is all of them nothing is
 // measured, which would hold up the device: the scheduler learns what passes cost.
 func (h *Host) adoptWeights(m *hosted) error {
-	table := slices.Clone(h.table)
-	h.describeChunks(table)
+	table := h.describeChunks()
 	for _, at := range m.chunkIndices() {
 		if table[at].Resident {
 			if err := m.load(at); err != nil {

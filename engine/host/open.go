@@ -18,7 +18,7 @@ func (e *OptionError) Unwrap() error { return e.Err }
 // weights. One that cannot be run does not hinder the others, and Info says why; where none can be, and o.Partial is not set, the
 // first one's reason is the error. The host then closes o.Backend.
 func Open(o Options, models []Model) (*Host, error) {
-	h := &Host{o: o, store: store.New(o.Backend), at: map[store.Key]uint32{}}
+	h := &Host{o: o, store: store.New(o.Backend), positions: positions{at: map[store.Key]uint32{}}}
 	h.sources = sources{catalog: catalog.New(o.CacheDir), check: o.Check, loading: o.Loading}
 	for _, m := range models {
 		h.list = append(h.list, h.open(m))
@@ -54,31 +54,24 @@ func (h *Host) read(m *hosted) error {
 	if m.tenant, err = m.source.open(h, m.Model); err != nil {
 		return err
 	}
-	h.indexChunks(m)
+	for _, c := range m.Chunks() {
+		m.chunks = append(m.chunks, h.positions.take(c))
+	}
 	m.demand = m.tenant.demand()
 	m.demand.always = m.Keep == wire.KeepAlways
 	for _, at := range m.chunkIndices() {
-		m.demand.pieces = append(m.demand.pieces, piece{at, int64(h.table[at].Bytes)})
+		m.demand.pieces = append(m.demand.pieces, piece{at, h.positions.list[at].bytes})
 	}
 	return h.loadProfile(m)
 }
 
-// indexChunks finds the model's pieces among all weights, or puts them at the end. So are those of what another model is to be
-// that no model has now: which pieces are there the scheduler believes of new ones alone.
-func (h *Host) indexChunks(m *hosted) {
-	listed := map[uint32]bool{}
-	for _, other := range h.list {
-		for _, at := range other.chunks {
-			listed[at] = true
-		}
+// leavePositions takes a model's pieces from those that the scheduler is told of.
+func (h *Host) leavePositions(m *hosted) {
+	if m.chunks == nil {
+		return
 	}
-	for _, c := range m.Chunks() {
-		at, known := h.at[c.Key]
-		if !known || m.beside && !listed[at] {
-			at = uint32(len(h.table))
-			h.at[c.Key], listed[at] = at, true
-			h.table = append(h.table, wire.Weight{Bytes: uint64(c.Bytes)})
-		}
-		m.chunks = append(m.chunks, at)
+	for i, c := range m.Chunks() {
+		h.positions.leave(m.chunks[i], m.offered && c.Resident)
 	}
+	m.chunks = nil
 }

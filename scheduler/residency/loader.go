@@ -32,6 +32,7 @@ type Loader struct {
 	loading *wire.Load // not answered yet
 	loadFor *Model     // whose it is; nil if that is gone
 	stray   []uint32   // pieces that no model needs any more, to be dropped
+	news    []uint32   // pieces that are there where no model had any, by what the executor told last
 	serial  uint64     // of the last Load
 	area    uint64     // of work memory, the largest of the models in passes
 }

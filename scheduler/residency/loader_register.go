@@ -2,6 +2,7 @@ package residency
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
@@ -10,7 +11,12 @@ import (
 // was. Its models are the caller's to remove, to add and to renew; then comes Found.
 func (d *Loader) Tell(info *wire.ExecutorInfo) (known int) {
 	before := d.Info.Weights
-	d.Info = *info
+	d.Info, d.news = *info, d.news[:0]
+	for i, w := range info.Weights {
+		if w.Resident && d.memory.chunkByID(Chunk(i)) == nil {
+			d.news = append(d.news, uint32(i))
+		}
+	}
 	capacity := int64(unbounded)
 	if info.Memory > 0 {
 		capacity = int64(min(info.Memory, unbounded))
@@ -26,15 +32,17 @@ func (d *Loader) Tell(info *wire.ExecutorInfo) (known int) {
 	return len(before)
 }
 
-// Found takes in which pieces are there of those that were not known before, and forgets models that are gone: what they
-// share with others stays. Which models are there now is theirs to settle.
+// Found takes in which pieces are there at positions where no model had any before, and forgets models that are gone: what
+// they share with others stays. What no model here needs is to be dropped, unless that has been said already, as it has of
+// positions that no model has any more. Which models are there now is theirs to settle.
 func (d *Loader) Found(known int, gone []*Model) {
 	for _, m := range gone {
 		d.forget(m.number)
 	}
-	for i := known; i < len(d.Info.Weights); i++ {
-		if d.Info.Weights[i].Resident && !d.memory.Loaded(Chunk(i)) {
-			d.stray = append(d.stray, uint32(i))
+	for _, w := range d.news {
+		has := func(m wire.ModelInfo) bool { return slices.Contains(m.Weights, w) }
+		if !d.memory.Loaded(Chunk(w)) && (int(w) >= known || slices.ContainsFunc(d.Info.Models, has)) {
+			d.stray = append(d.stray, w)
 		}
 	}
 }

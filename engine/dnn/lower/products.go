@@ -22,7 +22,7 @@ func (t *translator) packFilter(f *Filter) (packed []*Value, ok bool) {
 	if f.Weight.Const != nil {
 		return nil, true
 	}
-	if t.packer == nil || t.packer.PackedFloats(f.Spec) == 0 {
+	if t.packer == nil || f.Spec.Check() != nil || t.packer.PackedFloats(f.Spec) == 0 {
 		return nil, false
 	}
 	weight := t.translatedValue(f.Weight)
