@@ -39,7 +39,21 @@ func meaningOf(decoder string, outputs []string) (*meaning, error) {
 		}
 		return &meaning{part{1 - boxes, 2, 1, rest}, part{1 - boxes, 2, 0, rest}, nil, part{boxes, 2, 0, 4}, 0.05}, nil
 	}
-	return nil, fmt.Errorf("decoder %s has no loss to train by; yolox, fastestdet and ssd have", decoder)
+	return nil, fmt.Errorf("decoder %s has no loss to train by; yolox, fastestdet, ssd and segmentation have", decoder)
+}
+
+// objective adds the nodes of how far outputs are from the original's answers: a number, 0 where they are equal.
+type objective interface {
+	loss(w lossWriter, outputs, answers []*graph.Value) *graph.Value
+}
+
+// addLoss makes a loss the only output of a graph.
+func addLoss(w lossWriter, o objective, answers []*graph.Value) error {
+	loss := w.Op("Reshape", nil, o.loss(w, w.Graph.Outputs, answers), w.Const("shape", graph.Vector(1)))
+	if w.Err() == nil {
+		loss.Name, w.Graph.Outputs = lossName, []*graph.Value{loss}
+	}
+	return w.Err()
 }
 
 // lossWriter adds the nodes of a loss.
@@ -57,7 +71,7 @@ func newLossWriter(g *graph.Graph) lossWriter {
 
 // loss is how far outputs are from the original's answers, 0 where they are equal: the divergence of probabilities and, where the original sees a
 // thing, of classes, and smooth distances of boxes (Girshick, "Fast R-CNN", 2015).
-func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Value {
+func (m *meaning) loss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
 	both := func(p part) (answer, output *graph.Value) {
 		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
 	}
@@ -70,7 +84,7 @@ func (w lossWriter) loss(m *meaning, outputs, answers []*graph.Value) *graph.Val
 	answer, output := both(m.boxes)
 	boxes := w.distance(w.Op("Mul", nil, answer, w.number(1/m.unit)), w.Op("Mul", nil, output, w.number(1/m.unit)))
 	total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, boxes)))
-	return w.Op("Reshape", nil, total, w.Const("shape", graph.Vector(1)))
+	return total
 }
 
 // thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without

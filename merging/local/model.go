@@ -23,14 +23,14 @@ import (
 // model is a network of a session.
 type model struct {
 	trainer.Model
-	file    *onnx.Model
-	layers  []inspect.Layer
-	own     []*graph.Value // constants that are trained unless they are tied
-	decoder *vision.Decoder
-	meaning *meaning
-	input   *images.Target
-	shape   []int           // of the input
-	outputs []direct.Output // without data
+	file      *onnx.Model
+	layers    []inspect.Layer
+	own       []*graph.Value // constants that are trained unless they are tied
+	decoder   *vision.Decoder
+	objective objective
+	input     *images.Target
+	shape     []int           // of the input
+	outputs   []direct.Output // without data
 
 	feed  *feed // nil: it was not needed yet
 	truth map[trainer.Split][]videoext.Findings
@@ -60,7 +60,7 @@ func openModel(m trainer.Model) (*model, error) {
 	return opened, nil
 }
 
-// listOwn finds what is trained if it is not tied: weights and biases of layers, and the scales and shifts of normalisations.
+// listOwn finds what is trained if it is not tied: weights and biases of layers, the scales and shifts of normalisations, and slopes.
 func (m *model) listOwn() {
 	add := func(v *graph.Value) {
 		if v != nil && v.Const != nil && v.Type == engine.FP32 && !slices.Contains(m.own, v) {
@@ -72,9 +72,12 @@ func (m *model) listOwn() {
 		add(l.Bias)
 	}
 	for _, n := range m.file.Graph.Nodes {
-		if n.Op == "BatchNormalization" {
+		switch n.Op {
+		case "BatchNormalization":
 			add(n.Input(1))
 			add(n.Input(2))
+		case "PRelu":
+			add(n.Input(1))
 		}
 	}
 }
@@ -108,7 +111,12 @@ func (m *model) describe(original *direct.Network) (err error) {
 	if err := m.decoder.Check(outputs, m.size()); err != nil {
 		return fmt.Errorf("%s: %w", m.File, err)
 	}
-	if m.meaning, err = meaningOf(m.Decoder, names); err != nil {
+	if m.Decoder == "segmentation" {
+		m.objective, err = pixelsOf(m.file.Graph, outputs, m.size())
+	} else {
+		m.objective, err = meaningOf(m.Decoder, names)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", m.File, err)
 	}
 	return nil
@@ -158,17 +166,23 @@ func (m *model) layer(name string) *inspect.Layer {
 
 // find reads outputs.
 func (m *model) find(outputs []direct.Output, p picture) (videoext.Findings, error) {
+	r, err := m.decode(outputs, p)
+	return r.Findings(vision.Size{Height: p.height, Width: p.width}), err
+}
+
+// decode reads outputs, in the picture's own coordinates.
+func (m *model) decode(outputs []direct.Output, p picture) (vision.Result, error) {
 	read := make([]vision.Output, len(outputs))
 	for i, o := range outputs {
 		read[i] = vision.Output(o)
 	}
 	r, err := m.decoder.Decode(read, vision.Options{Input: m.size()})
 	if err != nil {
-		return videoext.Findings{}, fmt.Errorf("%s: %w", m.File, err)
+		return r, fmt.Errorf("%s: %w", m.File, err)
 	}
 	inner := vision.Size{Height: p.height, Width: p.width}
 	r.Place(inner, inner)
-	return r.Findings(inner), nil
+	return r, nil
 }
 
 // print tells a model by what training it depends on.

@@ -20,8 +20,11 @@ const (
 	interval    = 0.9
 )
 
-// scoreFindings is the F1 of frames, one by one.
+// scoreFindings is the F1 of frames, one by one; of those with maps of classes, the mean IoU.
 func scoreFindings(truth, found []videoext.Findings, seed uint64) trainer.Score {
+	if len(truth) > 0 && truth[0].Mask != nil {
+		return scoreMasks(truth, found, seed)
+	}
 	counts := make([]accuracy.Counts, len(truth))
 	s := trainer.Score{Frames: len(truth)}
 	for i := range truth {

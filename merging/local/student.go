@@ -57,14 +57,15 @@ func (s *student) write() (*graph.Graph, error) {
 	for i, out := range s.model.outputs {
 		answers = append(answers, w.Input(fmt.Sprint("merging.answer.", i), engine.FP32, out.Shape...))
 	}
-	loss := w.loss(s.model.meaning, g.Outputs, answers)
-	loss.Name, g.Outputs = lossName, []*graph.Value{loss}
+	if err := addLoss(w, s.model.objective, answers); err != nil {
+		return nil, err
+	}
 	for _, v := range g.Inputs {
 		s.inputs = append(s.inputs, engine.Ref{Name: v.Name, Type: v.Type, Shape: v.Shape})
 	}
 	s.inputs[0].Shape = s.model.shape
 	s.data = make([][]byte, len(s.inputs))
-	return g, w.Err()
+	return g, nil
 }
 
 // backward is the loss on a picture that the original has answered, and its gradient to each parameter.

@@ -102,32 +102,60 @@ func (r Rule) countedBoxes(all []videoext.Detection, score float32) (some []vide
 	return some
 }
 
-// MeanIoU is, over the classes that are in the masks of the truth or of what was found, the mean of the area that both have of a class, as a part
-// of what either has. Pixels of frames are counted together. A mask of another size is read at the place of the truth's pixels; a frame without one
-// counts as of the first class.
+// MeanIoU is that of Overlaps over all classes, of frames counted together. A frame without a mask counts as of the first class.
 func MeanIoU(truth, found []videoext.Findings) float64 {
-	var both, either [256]int
+	var o Overlaps
 	for i := range truth {
-		t := truth[i].Mask
-		if t == nil {
-			continue
-		}
-		for y := range t.Height {
-			for x := range t.Width {
-				a, b := t.Class[y*t.Width+x], classAt(found[i].Mask, x, y, t.Width, t.Height)
-				either[a]++
-				if a == b {
-					both[a]++
-				} else {
-					either[b]++
-				}
+		o.Count(truth[i].Mask, found[i].Mask)
+	}
+	return o.MeanIoU(0)
+}
+
+// Overlaps are numbers of pixels by class.
+type Overlaps struct {
+	True   [256]int // that the truth has
+	Both   [256]int // of them, those found
+	Either [256]int // that the truth has or were found
+}
+
+// Count adds a frame's. A mask of another size than the truth's is read at the place of the truth's pixels.
+func (o *Overlaps) Count(truth, found *videoext.Mask) {
+	if truth == nil {
+		return
+	}
+	for y := range truth.Height {
+		for x := range truth.Width {
+			a, b := truth.Class[y*truth.Width+x], classAt(found, x, y, truth.Width, truth.Height)
+			o.True[a]++
+			o.Either[a]++
+			if a == b {
+				o.Both[a]++
+			} else {
+				o.Either[b]++
 			}
 		}
 	}
-	sum, n := 0.0, 0
-	for class, e := range either {
-		if e > 0 {
-			sum += float64(both[class]) / float64(e)
+}
+
+// Add adds others.
+func (o *Overlaps) Add(p *Overlaps) {
+	for class := range o.True {
+		o.True[class] += p.True[class]
+		o.Both[class] += p.Both[class]
+		o.Either[class] += p.Either[class]
+	}
+}
+
+// MeanIoU is, over the classes that the truth or what was found has, and the truth on a share of its pixels, the mean of the area that both have of a class,
+// as a part of what either has; 1 if there is none.
+func (o *Overlaps) MeanIoU(share float64) float64 {
+	pixels, sum, n := 0, 0.0, 0
+	for _, t := range o.True {
+		pixels += t
+	}
+	for class, e := range o.Either {
+		if e > 0 && float64(o.True[class]) >= share*float64(pixels) {
+			sum += float64(o.Both[class]) / float64(e)
 			n++
 		}
 	}

@@ -161,6 +161,15 @@ func TestMeanIoU(t *testing.T) {
 	if got := MeanIoU(nil, nil); got != 1 {
 		t.Errorf("of nothing: %v", got)
 	}
+	var a, both Overlaps
+	a.Count(truth[0].Mask, mask(4, 1, 0, 1, 1, 3)[0].Mask)
+	both.Add(&a)
+	both.Add(&a)
+	for share, want := range map[float64]float64{0: (0.5 + 0.5 + 0 + 0) / 4, 0.2: (0.5 + 0.5 + 0) / 3, 0.3: 0.5, 0.6: 1} {
+		if got := both.MeanIoU(share); math.Abs(got-want) > 1e-9 {
+			t.Errorf("of classes that have %v of the truth: %v, want %v", share, got, want)
+		}
+	}
 }
 
 // TestObjects holds that what does not count for a rule is no object.

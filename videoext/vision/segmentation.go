@@ -58,6 +58,18 @@ func pixelsIn(outputs []Output, in Size) (*pixels, error) {
 	return p, nil
 }
 
+// ClassDimension is that in which the only output of a segmentation has its classes.
+func ClassDimension(outputs []Output, in Size) (int, error) {
+	p, err := pixelsIn(outputs, in)
+	if err != nil {
+		return 0, err
+	}
+	if p.pixel == 1 {
+		return 1, nil
+	}
+	return 3, nil
+}
+
 // hasAspectOf says that a map is of the form of an input, up to rounding.
 func (s Size) hasAspectOf(in Size) bool {
 	if !in.isKnown() {
