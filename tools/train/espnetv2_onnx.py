@@ -77,10 +77,10 @@ class Writer:
         return x._replace(name=y, height=height, width=width)
 
     def pool(self, x, height, width):
-        """The mean of each of so many parts, which may overlap. A product with a constant would count as a layer, an Einsum does not."""
-        y = self.node("Einsum", x.name, self.constant(f"rows{len(self.nodes)}", parts(x.height, height)), equation="nchw,ph->ncpw")
-        y = self.node("Einsum", y, self.constant(f"columns{len(self.nodes)}", parts(x.width, width)), equation="ncpw,qw->ncpq")
-        return x._replace(name=y, height=height, width=width)
+        """The mean of each of so many parts, which may overlap. What a product has from a node is no weights of a layer."""
+        rows = self.node("Transpose", self.constant(f"rows{len(self.nodes)}", parts(x.height, height).T))
+        columns = self.node("Transpose", self.constant(f"columns{len(self.nodes)}", parts(x.width, width)))
+        return x._replace(name=self.node("MatMul", self.node("MatMul", rows, x.name), columns), height=height, width=width)
 
     def shuffle(self, x, groups):
         shape = lambda *s: self.constant(f"shape{len(self.nodes)}", np.array(s, dtype=np.int64))
