@@ -82,6 +82,32 @@ const (
 
 // Write draws the chart to a file; the name's ending (.svg or .png) sets the format.
 func (c *Chart) Write(path string) error {
+	p, legend, err := c.plot()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return savePlot(p, legend, path)
+}
+
+// SVG is the chart as an element of a page.
+func (c *Chart) SVG() (string, error) {
+	p, legend, err := c.plot()
+	if err != nil {
+		return "", err
+	}
+	canvas, err := drawPlot(p, legend, "svg")
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return "", err
+	}
+	_, element, _ := strings.Cut(out.String(), "<svg")
+	return "<svg" + element, nil
+}
+
+func (c *Chart) plot() (*plot.Plot, *plot.Legend, error) {
 	p, legend := newPlot(c.Title, c.X, c.Y)
 	if c.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -99,7 +125,7 @@ func (c *Chart) Write(path string) error {
 		}
 		line, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", path, s.Name, err)
+			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 		line.Color, line.Width = c.seriesColour(i), vg.Points(1.5)
 		marks.Color, marks.Shape, marks.Radius = line.Color, draw.CircleGlyph{}, vg.Points(2.5)
@@ -119,7 +145,7 @@ func (c *Chart) Write(path string) error {
 		drawn++
 	}
 	if drawn == 0 {
-		return fmt.Errorf("%s: no points to draw", path)
+		return nil, nil, errors.New("no points to draw")
 	}
 	if c.LogX {
 		widenAxisRange(&p.X)
@@ -127,7 +153,7 @@ func (c *Chart) Write(path string) error {
 	if c.LogY {
 		widenAxisRange(&p.Y)
 	}
-	return savePlot(p, legend, path)
+	return p, legend, nil
 }
 
 // widenAxisRange gives an axis of one value a range, which for logarithms has to stay above 0.
@@ -204,15 +230,10 @@ func savePlot(p *plot.Plot, legend *plot.Legend, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	canvas, err := draw.NewFormattedCanvas(width, height, strings.TrimPrefix(filepath.Ext(path), "."))
+	canvas, err := drawPlot(p, legend, strings.TrimPrefix(filepath.Ext(path), "."))
 	if err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	all := draw.New(canvas)
-	all.SetColor(color.White)
-	all.Fill(all.Rectangle.Path())
-	p.Draw(draw.Crop(all, 0, -legendWidth, 0, 0))
-	legend.Draw(draw.Crop(all, width-legendWidth+vg.Points(8), 0, 0, -vg.Points(24)))
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -222,4 +243,18 @@ func savePlot(p *plot.Plot, legend *plot.Legend, path string) error {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	return nil
+}
+
+// drawPlot draws a plot in a format.
+func drawPlot(p *plot.Plot, legend *plot.Legend, format string) (vg.CanvasWriterTo, error) {
+	canvas, err := draw.NewFormattedCanvas(width, height, format)
+	if err != nil {
+		return nil, err
+	}
+	all := draw.New(canvas)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	p.Draw(draw.Crop(all, 0, -legendWidth, 0, 0))
+	legend.Draw(draw.Crop(all, width-legendWidth+vg.Points(8), 0, 0, -vg.Points(24)))
+	return canvas, nil
 }

@@ -54,7 +54,7 @@ token or a few probabilities, so that one forward pass over the prompt is all th
 		bench.New(),
 		bench.NewSimulate(),
 		model.New(),
-		merge.New(),
+		merge.New(openStreams),
 		video.New(roles.NewVideo()),
 		newConfigCommand(),
 		newKeygenCommand(),

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/merge"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/internal/cli"
 )
@@ -100,3 +101,15 @@ func (r *remote) explainSilence(err error) error {
 	}
 	return errors.New(cleanText(err.Error())) // it may have words of a stranger
 }
+
+// openStreams opens a server whose streams are looked at.
+func openStreams(address, keyFile string) (merge.Get, error) {
+	server, err := openRemote(address, keyFile, streamTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return server.get, nil
+}
+
+// streamTimeout is for one picture.
+const streamTimeout = 30 * time.Second

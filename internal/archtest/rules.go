@@ -247,7 +247,7 @@ var arrows = map[string][]string{
 		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli", "internal/usage",
 	},
 	"cmd/prefillonly/merge": {
-		"engine/dnn", "engine/inspect", "internal/cli", "internal/config", "internal/modellist", "internal/regular", "internal/usage", "merging", "merging/generations", "merging/local", "merging/published", "merging/search", "merging/trainer", "videoext/vision",
+		"bench/figures", "engine/dnn", "engine/inspect", "internal/cli", "internal/config", "internal/modellist", "internal/regular", "internal/usage", "merging", "merging/generations", "merging/local", "merging/published", "merging/search", "merging/trainer", "videoext/media", "videoext/vision",
 	},
 	"cmd/prefillonly/model": {
 		"engine", "engine/dnn", "engine/inspect", "engine/model/calibrate", "engine/text", "engine/tokenizer", "engine/weights/catalog", "engine/weights/quantize", "internal/cli", "internal/hub", "internal/modeldir", "internal/modellist",

@@ -106,7 +106,7 @@ func (in *Inputs) difference(other *Inputs) string {
 
 // Open opens the directory of a merge, which is made if there is none. One of other inputs is refused, as is one that holds something else.
 func Open(path string, in Inputs) (*Dir, error) {
-	if err := errors.Join(in.checkNames(), checkForeign(path)); err != nil {
+	if err := errors.Join(in.checkNames(), CheckDir(path)); err != nil {
 		return nil, err
 	}
 	d, err := open(path)
@@ -140,10 +140,10 @@ func OpenExisting(path string) (*Dir, error) {
 }
 
 // own are the names of what a merge keeps.
-var own = regexp.MustCompile(`^(events\.jsonl|state|current|drift\.json|merge\.lock|\d{4,})(\.partial)?$`)
+var own = regexp.MustCompile(`^(events\.jsonl|state|current|drift\.json|merge\.lock|\d{4,}|report\.html|stream-.+\.avi)(\.partial)?$`)
 
-// checkForeign refuses a directory that holds anything but a merge.
-func checkForeign(path string) error {
+// CheckDir refuses a directory that holds anything but a merge.
+func CheckDir(path string) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -21,19 +21,26 @@ type Status struct {
 	Watched     map[string]Watched `json:"watched,omitempty"` // by a server, by model
 }
 
-// Read reads how a merge stands, whoever carries it on.
-func Read(path string) (*Status, error) {
+// Events reads what has happened in a merge, whoever carries it on.
+func Events(path string) ([]Event, error) {
 	log, err := os.Open(filepath.Join(path, eventsName))
 	if err != nil {
 		return nil, fmt.Errorf("%s has no merge: %w", path, err)
 	}
 	defer log.Close()
 	d := &Dir{path: path, log: log}
-	if err := d.readEvents(); err != nil {
+	err = d.readEvents()
+	return d.events, err
+}
+
+// Read reads how a merge stands, whoever carries it on.
+func Read(path string) (*Status, error) {
+	events, err := Events(path)
+	if err != nil {
 		return nil, err
 	}
 	s := &Status{Running: holder(path), Generations: []*Merge{}}
-	for _, e := range d.events {
+	for _, e := range events {
 		s.Seconds = e.At
 		switch e.Event {
 		case Begun:

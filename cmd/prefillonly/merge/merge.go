@@ -6,14 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
-// New makes `prefillonly merge`.
-func New() *cobra.Command { return newGroup(localTrainer) }
+// New makes `prefillonly merge`, which asks servers so.
+func New(openServer func(address, keyFile string) (Get, error)) *cobra.Command {
+	return newGroup(&runFlags{trainerOf: localTrainer, openServer: openServer})
+}
 
-// newGroup makes the commands, with the trainer that a policy wants.
-func newGroup(trainerOf func(search.Policy) trainer.Trainer) *cobra.Command {
-	return cli.Group(&cobra.Command{Use: "merge", Short: "Have networks share weights"}, newPlan(), newRun(trainerOf), newStatus(), newRevert())
+// newGroup makes the commands.
+func newGroup(f *runFlags) *cobra.Command {
+	return cli.Group(&cobra.Command{Use: "merge", Short: "Have networks share weights"}, newPlan(), newRun(f), newStatus(), newRevert())
 }

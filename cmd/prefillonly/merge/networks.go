@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -104,7 +105,7 @@ func entry(m config.Model, file string) network {
 // stem is the name of a file without its extension.
 func stem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 
-// open reads what a merge needs to know of a network and its clip.
+// open reads what a merge needs to know of a network.
 func (n *network) open() (err error) {
 	if n.layers, err = inspect.OpenLayers(n.File); err != nil {
 		return err
@@ -125,8 +126,21 @@ func (n *network) open() (err error) {
 	if _, err := vision.Find(n.Decoder); err != nil {
 		return cli.UsageError("model %s: %w", n.Name, err)
 	}
-	if n.SHA256, err = sumFile(n.File); err == nil {
-		n.ClipSHA256, err = sumFile(n.Clip)
+	n.SHA256, err = sumFile(n.File)
+	return err
+}
+
+// addClips makes the clips of streams, and sums all.
+func (f *runFlags) addClips(ctx context.Context, networks []network, p *progress) error {
+	list, err := f.recordings(networks)
+	if err == nil {
+		err = f.record(ctx, list, p)
+	}
+	p.end()
+	for i := range networks {
+		if n := &networks[i]; err == nil {
+			n.ClipSHA256, err = sumFile(n.Clip)
+		}
 	}
 	return err
 }

@@ -28,11 +28,13 @@ type runFlags struct {
 	target              float64
 	budget              time.Duration
 	seed                uint64
+	server, keyFile     string
+	collect             time.Duration
 	trainerOf           func(search.Policy) trainer.Trainer
+	openServer          func(address, keyFile string) (Get, error)
 }
 
-func newRun(trainerOf func(search.Policy) trainer.Trainer) *cobra.Command {
-	f := &runFlags{trainerOf: trainerOf}
+func newRun(f *runFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run NETWORK.onnx... --data MODEL=CLIP,... --out DIR",
 		Short: "Train networks until they share weights, as far as their accuracy allows",
@@ -48,18 +50,27 @@ its own file's network finds there. Groups of equal layers (see prefillonly merg
 A model meets its target when the lower bound (of a 90 % interval) of its score on held-out frames, the last of its clip, is
 --target of what its file has. Each success is a generation in --out: a file for each model, which differs from the original in
 some constants' elements alone, and merge.json, which says what is shared, the scores, sums and bytes. DIR/current leads to the
-last. A run that was stopped, in whatever way, goes on when it is called again, and comes to the same end.
+last, and DIR/report.html shows it. A run that was stopped, in whatever way, goes on when it is called again, and comes to the
+same end.
+
+A clip stream:NAME is made of the pictures that a stream of the --server shows (GET /v1/video/streams/NAME/frame.jpg), for the
+time of --collect, and kept in --out, where it is used again. The server's API key is read from --api-key-file, or from
+PREFILLONLY_API_KEY.
 
 Models are called after their files, or as in --config, whose models of ONNX are merged if no files are given.
 
 Decoders:
 ` + vision.Help(),
 		Example: `  prefillonly merge run yolox_nano.onnx person.onnx --data yolox_nano=street.mp4,person=door.mp4 --target 0.95 --budget 10m --out merged
-  prefillonly merge run --config models.yaml --data clip.mp4 --out merged`,
+  prefillonly merge run --config models.yaml --data clip.mp4 --out merged
+  prefillonly merge run --config models.yaml --data person=stream:door,cars=stream:gate --server http://gpu7:8000 --collect 30m --out merged`,
 		RunE: func(command *cobra.Command, files []string) error { return f.run(command, files) },
 	}
 	flags := command.Flags()
-	flags.StringSliceVar(&f.data, "data", nil, "clip of each model, `MODEL=CLIP,...`; CLIP alone is every model's")
+	flags.StringSliceVar(&f.data, "data", nil, "clip of each model, `MODEL=CLIP,...`: a file, or stream:NAME; CLIP alone is every model's")
+	flags.StringVar(&f.server, "server", "", "running server, `http://HOST:PORT`, whose streams are clips")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`FILE` whose first line is the server's API key (default: PREFILLONLY_API_KEY)")
+	flags.DurationVar(&f.collect, "collect", 10*time.Minute, "time for which streams are looked at")
 	flags.StringSliceVar(&f.decoders, "decoder", nil, "what a model's outputs mean, `MODEL=DECODER,...`; DECODER alone is every model's (default: the likeliest of those that suit)")
 	flags.StringVar(&f.config, "config", "", "configuration file with the models' names, files and decoders")
 	flags.StringVar(&f.out, "out", "", "directory for the merge, which goes on if there is one of the same inputs")
@@ -77,6 +88,8 @@ func (f *runFlags) check() error {
 		return cli.UsageError("say with --out which directory the merge is for")
 	case !(f.target > 0 && f.target <= 1):
 		return cli.UsageError("invalid --target %g: want above 0 and at most 1, such as 0.95", f.target)
+	case f.collect <= 0:
+		return cli.UsageError("invalid --collect %v: want above 0, such as 10m", f.collect)
 	case f.budget <= 0:
 		return cli.UsageError("invalid --budget %v: want above 0, such as 10m", f.budget)
 	}
@@ -99,20 +112,25 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 		Options: search.Options{Policy: search.Policy(f.policy), Target: f.target, Budget: f.budget, Rate: local.AdoptionRate, Decay: local.AdoptionDecay, Joint: jointRate(search.Policy(f.policy)), Cost: costs(networks)},
 	}
 	var described []merging.Model
-	var opened []trainer.Model
 	for _, n := range networks {
-		inputs.Models = append(inputs.Models, n.Input)
 		described = append(described, n.layers)
-		opened = append(opened, trainer.Model{Name: n.Name, File: n.File, Decoder: n.Decoder, Clip: n.Clip})
 	}
 	if run.Plan = merging.NewPlan(described); len(run.Plan.Groups) == 0 {
 		return fmt.Errorf("%s have no layers alike: nothing could be shared", strings.Join(names(networks), ", "))
+	}
+	progress := newProgress(command.ErrOrStderr(), run.Plan, f.budget)
+	if err := f.addClips(command.Context(), networks, progress); err != nil {
+		return err
+	}
+	var opened []trainer.Model
+	for _, n := range networks {
+		inputs.Models = append(inputs.Models, n.Input)
+		opened = append(opened, trainer.Model{Name: n.Name, File: n.File, Decoder: n.Decoder, Clip: n.Clip})
 	}
 	dir, err := generations.Open(f.out, inputs)
 	if err != nil {
 		return err
 	}
-	progress := newProgress(command.ErrOrStderr(), run.Plan, f.budget)
 	began := time.Now()
 	run.Tell, run.Clock = progress.tell, func() time.Duration { return time.Since(began) }
 	run.Open = func(ctx context.Context) (trainer.Session, error) {
@@ -120,6 +138,9 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 	}
 	done, err := dir.Carry(command.Context(), run)
 	progress.end()
+	if err == nil && !done.Refused {
+		err = writeReport(command.Context(), f.out, run.Plan, opened)
+	}
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return f.explain(err)
 	}

@@ -21,7 +21,7 @@ var known searchtest.Trainer
 
 func execute(args ...string) (string, error) {
 	var out bytes.Buffer
-	c := newGroup(func(search.Policy) trainer.Trainer { return known })
+	c := newGroup(&runFlags{trainerOf: func(search.Policy) trainer.Trainer { return known }, openServer: func(string, string) (Get, error) { return shows, nil }})
 	c.SetArgs(args)
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -72,6 +72,17 @@ func TestRunStatusRevert(t *testing.T) {
 	for _, field := range []string{`"score": `, `"low": `, `"n": 1000`, `"shared_bytes": 72`, `"donor": "a"`, `"original_sha256": `} {
 		if !strings.Contains(string(content), field) {
 			t.Errorf("merge.json lacks %s", field)
+		}
+	}
+	report, err := os.ReadFile(filepath.Join(out, "report.html"))
+	for _, part := range []string{"<h1>Merge of a, b</h1>", "<svg", "generation 1", "FP32[3 2]", "bar shared", "No frames: "} {
+		if err != nil || !strings.Contains(string(report), part) {
+			t.Errorf("%v: the report lacks %q:\n%s", err, part, report)
+		}
+	}
+	for _, part := range []string{"<script", "src=\"http", "href"} {
+		if strings.Contains(string(report), part) {
+			t.Errorf("the report has %q", part)
 		}
 	}
 	if again, err := execute(args...); err != nil || strings.Contains(again, "attempt 1:") || !strings.Contains(again, "1 (current)") {
