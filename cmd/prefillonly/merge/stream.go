@@ -3,6 +3,7 @@ package merge
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"image/jpeg"
 	"net/url"
@@ -51,7 +52,7 @@ func (f *runFlags) recordingFile(stream string) string {
 
 // recordings are those of the streams that clips are to come from, and are not there yet.
 func (f *runFlags) recordings(networks []network) (list []*recording, err error) {
-	seen := map[string]bool{}
+	seen, streams := map[string]bool{}, 0
 	for i := range networks {
 		stream, ok := strings.CutPrefix(networks[i].Clip, streamPrefix)
 		if !ok {
@@ -60,6 +61,7 @@ func (f *runFlags) recordings(networks []network) (list []*recording, err error)
 		if stream == "" || strings.ContainsAny(stream, "/\x00") || len(stream) > 200 {
 			return nil, cli.UsageError("--data: invalid name %q of a stream", stream)
 		}
+		streams++
 		networks[i].Clip = f.recordingFile(stream)
 		if _, err := os.Stat(networks[i].Clip); err == nil || seen[stream] {
 			continue
@@ -70,6 +72,8 @@ func (f *runFlags) recordings(networks []network) (list []*recording, err error)
 	switch {
 	case len(list) > 0 && f.server == "":
 		return nil, cli.UsageError("--data %s%s: say with --server whose stream that is", streamPrefix, list[0].stream)
+	case f.server != "" && streams == 0:
+		return nil, cli.UsageError("--server %s: no clip of --data is a stream:NAME", f.server)
 	case len(list) > 0:
 		return list, generations.CheckDir(f.out)
 	}
@@ -104,7 +108,7 @@ func (f *runFlags) record(ctx context.Context, list []*recording, p *progress) e
 		p.status(fmt.Sprintf("%s, %v of %v", describeRecordings(list), time.Since(began).Round(time.Second), f.collect))
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return errors.New("stopped before the clips of streams were whole: the same command begins them anew")
 		case <-tick.C:
 		}
 	}
@@ -142,7 +146,7 @@ func (r *recording) take(picture []byte) bool {
 	c, err := jpeg.DecodeConfig(bytes.NewReader(picture))
 	n := len(r.pictures)
 	switch {
-	case err != nil, n > 0 && (bytes.Equal(r.pictures[n-1], picture) || c.Width != r.width || c.Height != r.height):
+	case err != nil, len(picture) >= mostFrame, n > 0 && (bytes.Equal(r.pictures[n-1], picture) || c.Width != r.width || c.Height != r.height):
 		return false
 	}
 	r.pictures, r.width, r.height, r.bytes = append(r.pictures, picture), c.Width, c.Height, r.bytes+len(picture)

@@ -74,6 +74,7 @@ func TestBadStreamsAreNamed(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "merged")
 	for data, c := range map[string]struct{ server, want string }{
 		"stream:door":    {"", "--data stream:door: say with --server whose stream that is"},
+		a:                {"http://cameras", "--server http://cameras: no clip of --data is a stream:NAME"},
 		"stream:":        {"http://cameras", `invalid name "" of a stream`},
 		"stream:../door": {"http://cameras", `invalid name "../door" of a stream`},
 		"stream:attic":   {"http://cameras", "stream attic: there is no such stream"},
