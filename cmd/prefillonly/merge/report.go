@@ -98,9 +98,18 @@ func writeReport(ctx context.Context, dir string, plan *merging.Plan, models []t
 	return os.Rename(path+".partial", path)
 }
 
-// chart is each model's best score in each attempt over what the attempt saves.
+// chart is that of the events; empty: there is nothing to draw.
 func chart(events []generations.Event, total int64, target float64) template.HTML {
-	c := figures.Chart{Title: "Best score of each attempt (dashed: at least)", X: "% of bytes saved", Y: "score", Near: true}
+	svg, err := chartOf(events, total, target).SVG()
+	if err != nil {
+		return ""
+	}
+	return template.HTML(svg)
+}
+
+// chartOf has each model's best score in each attempt over what the attempt saves.
+func chartOf(events []generations.Event, total int64, target float64) *figures.Chart {
+	c := &figures.Chart{Title: "Best score of each attempt (dashed: at least)", X: "% of bytes saved", Y: "score", Near: true}
 	best := map[string]generations.Score{}
 	saved := 0.
 	add := func() {
@@ -127,13 +136,12 @@ func chart(events []generations.Event, total int64, target float64) template.HTM
 	for i := range c.Series {
 		sortByX(&c.Series[i])
 	}
-	c.AddDashed("target", 0, target)
-	c.AddDashed("target", percentMost(c.Series), target)
-	svg, err := c.SVG()
-	if err != nil {
-		return ""
+	if len(c.Series) > 0 {
+		most := percentMost(c.Series)
+		c.AddDashed("target", 0, target)
+		c.AddDashed("target", most, target)
 	}
-	return template.HTML(svg)
+	return c
 }
 
 // sortByX puts a line's points in order.
