@@ -33,8 +33,8 @@ func TestChunks(t *testing.T) {
 }
 
 // TestNexusAsPublished compares the least shares under the Nexus variant with the published ones, one frame a pass. The published loop
-// lets a load overlap the pass before it beyond the memory's limit, which this device does not, so it is above; and it knows of what is
-// resident only what the best partner has, so it is below where models are merged.
+// lets a load overlap the pass before it beyond the memory's limit, which this device does not, so it is above by up to 0.09; and it knows of
+// what is resident only what the best partner has, so where models are merged it is up to 0.05 off either way.
 func TestNexusAsPublished(t *testing.T) {
 	equal, all := 0, 0
 	for _, c := range published.Cases() {
@@ -59,12 +59,12 @@ func TestNexusAsPublished(t *testing.T) {
 		if math.Abs(least-want) <= .03 {
 			equal++
 		}
-		if c.Sharing == 0 && (least > want+.03 || least < want-.10) || c.Sharing > 0 && least < want-.25 {
+		if c.Sharing == 0 && (least > want+.03 || least < want-.10) || c.Sharing > 0 && math.Abs(least-want) > .05 {
 			t.Errorf("%v: the least share is %.2f", c, least)
 		}
 	}
-	if t.Logf("%d of %d cases are within 0.03", equal, all); equal < all*2/3 {
-		t.Error("fewer than two thirds are")
+	if t.Logf("%d of %d cases are within 0.03", equal, all); equal < 20 {
+		t.Error("fewer than 20 are")
 	}
 }
 
