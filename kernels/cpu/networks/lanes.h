@@ -54,8 +54,13 @@ INLINE vf scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 // as_exponent is 2^(k - 127) of a float whose lowest bits are k, from 1 to 254.
 INLINE vf as_exponent(vf a) { return (vf)_mm512_slli_epi32((__m512i)a, 23); }
 
-// within is a, or most with its sign if it is further from 0; NaN becomes any number.
-INLINE vf within(vf a, float most) { return _mm512_range_ps(a, set(most), 2); }
+// within is a, or most with its sign if it is further from 0; NaN becomes any number. Golden Cove's vrange and vgetmant wait for the
+// register that they write, which the compiler may choose to be the end of the loop's last turn: here it is the operand.
+INLINE vf within(vf a, float most)
+{
+	__asm__("vrangeps $2, %1, %0, %0" : "+v"(a) : "v"(set(most)));
+	return a;
+}
 
 // reciprocal of a normal number whose reciprocal is normal, to one unit in the last place.
 INLINE vf reciprocal(vf a)
@@ -72,7 +77,11 @@ INLINE vf evens(vf a, vf b)
 
 // exponent and mantissa make a > 0 the second, in [1, 2), times 2^(the first).
 INLINE vf exponent(vf a) { return _mm512_getexp_ps(a); }
-INLINE vf mantissa(vf a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src); }
+INLINE vf mantissa(vf a)
+{
+	__asm__("vgetmantps $0, %0, %0" : "+v"(a)); // the sign is a's
+	return a;
+}
 
 #else
 
