@@ -32,7 +32,7 @@ func (h *poolHistory) checkRoom(d *hostOfMany, run *wire.Run) {
 	e := h.core.executorAt(d.name)
 	for _, inst := range e.Instances {
 		m := d.model(inst.Info.Name)
-		for j := range inst.Queue.All() {
+		for j := range inst.Queue.Owners() {
 			for _, w := range m.Weights {
 				if !d.resident[w] {
 					h.t.Fatalf("%s is to run pass %d of lowest jobs while job %d waits for piece %d of %s", d.name, run.Pass, j.Order, w, m.Name)

@@ -19,7 +19,7 @@ func (h *history) checkTurns(to PeerID, run *wire.Run) {
 	now := passedOver{map[engine.JobID]bool{}, map[engine.JobID]bool{}}
 	e := h.core.executorAt(to)
 	items := e.Running.Items
-	for j := range e.Instances[0].Queue.All() {
+	for j := range e.Instances[0].Queue.Owners() {
 		switch {
 		case j.Continues() && !slices.ContainsFunc(items, func(j *executors.Job) bool { return j.Continues() }):
 			now.generating[j.Submit.ID] = true

@@ -67,13 +67,13 @@ func (a demandOf) Key(load, back float64) float64 {
 	j, turn := inst.headJob(Live, 0), inst.Queue.Turn()
 	switch {
 	case a.mixed:
-		for _, j := range []*Job{j, turn} {
+		for _, j := range []*queue.Job{j, turn} {
 			if j != nil {
 				key = min(key, inst.urgencyKey(j)+s.Load)
 			}
 		}
 	case j != nil:
-		key = inst.Queue.Weigh(&j.Job, s)
+		key = inst.Queue.Weigh(j, s)
 	}
 	if turn != nil && !a.mixed {
 		key = min(key, inst.Queue.WeighTurn(s))

@@ -173,7 +173,7 @@ func (inst *Instance) TakeJob(j *Job) {
 // Jobs lists those that wait in the instance, in no order that matters.
 func (inst *Instance) Jobs() (list []*Job) {
 	for c := range Classes {
-		list = slices.AppendSeq(list, inst.QueueOf(c).All())
+		list = slices.AppendSeq(list, inst.QueueOf(c).Owners())
 	}
 	list = append(list, inst.frames.AllFrames()...)
 	for _, j := range inst.Executor.promised {
@@ -189,7 +189,7 @@ func (inst *Instance) Waits() bool { return inst.waiting+inst.Lowest.Len() > 0 }
 
 // NewestJob is the job of a class that came last and holds no pages yet; nil if there is none.
 func (inst *Instance) NewestJob(c Class) *Job {
-	for j := range inst.QueueOf(c).All() {
+	for j := range inst.QueueOf(c).Owners() {
 		if j.Lease == nil {
 			return j
 		}

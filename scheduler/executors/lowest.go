@@ -57,7 +57,7 @@ func (a lowestDemandOf) Key(load, back float64) float64 {
 	inst, q, key := a.instance, a.instance.Lowest, math.MaxFloat64
 	s := inst.Executor.queueScale(inst, Lowest, load+back)
 	if j := inst.headJob(Lowest, 0); j != nil {
-		key = q.Weigh(&j.Job, s)
+		key = q.Weigh(j, s)
 	}
 	if q.Generating() > 0 {
 		key = min(key, q.WeighTurn(s))
@@ -83,7 +83,7 @@ func anyPass(*Pass) bool { return true }
 // abortOneLowest gives an instance pages that lowest jobs hold while they wait to generate, or in passes; it says whether there were
 // any. What they had computed is computed again.
 func (inst *Instance) abortOneLowest() bool {
-	for j := range inst.Lowest.All() {
+	for j := range inst.Lowest.Owners() {
 		if j.Lease != nil {
 			inst.TakeJob(j)
 			j.ReleasePages()

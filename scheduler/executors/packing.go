@@ -229,7 +229,7 @@ func (k *filling) mostRows() int {
 // addGenerating packs jobs that go on from a token, in turn.
 func (k *filling) addGenerating() {
 	for len(k.pass.Items) < k.limit && k.Rows < k.mostRows() {
-		j := k.queue.Turn()
+		j := k.queue.OwnerOf(k.queue.Turn())
 		if j == nil || !k.paysFor(j) {
 			return
 		}
@@ -267,7 +267,7 @@ func (k *filling) addRivals() {
 	for _, inst := range busy {
 		if j := inst.headJob(k.pass.class, 0); j != nil && inst != k.instance && inst.Ready() {
 			q := inst.QueueOf(k.pass.class)
-			k.AddRival(q.Weigh(&j.Job, e.queueScale(inst, k.pass.class, 0)), q.Len())
+			k.AddRival(q.Weigh(j, e.queueScale(inst, k.pass.class, 0)), q.Len())
 		}
 	}
 }

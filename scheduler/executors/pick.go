@@ -47,7 +47,8 @@ func (e *Executor) nextTurn(c Class) *Job {
 	if best == nil {
 		return nil
 	}
-	return best.QueueOf(c).Turn()
+	q := best.QueueOf(c)
+	return q.OwnerOf(q.Turn())
 }
 
 // beginByChoice begins a pass with the job of a class that is to be computed next, or with frames, or lets a paused pass go
@@ -85,7 +86,7 @@ const (
 
 // bestInstance finds the instance whose next job is to be computed before those of its class on the device, or whose frames are.
 func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instance, isFrame bool) {
-	least, request, busy := math.Inf(1), (*Job)(nil), e.lines[c].busy
+	least, request, busy := math.Inf(1), (*queue.Job)(nil), e.lines[c].busy
 	for _, inst := range busy {
 		if !inst.Ready() || tried[inst] == notNow {
 			continue
@@ -96,7 +97,7 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 		}
 		weight := 0.0
 		if len(busy) > 1 {
-			weight = inst.QueueOf(c).Weigh(&j.Job, e.queueScale(inst, c, 0))
+			weight = inst.QueueOf(c).Weigh(j, e.queueScale(inst, c, 0))
 		}
 		if best == nil || weight < least || weight == least && j.Order < request.Order {
 			best, least, request = inst, weight, j
@@ -121,12 +122,12 @@ func (e *Executor) bestInstance(c Class, tried map[*Instance]int) (best *Instanc
 }
 
 // urgencyKey is the key in seconds by which a request is compared with frames, whatever the policy.
-func (inst *Instance) urgencyKey(j *Job) float64 {
+func (inst *Instance) urgencyKey(j *queue.Job) float64 {
 	return inst.Cost.Seconds(j.Left()) - inst.Executor.aging*(inst.shared.Seconds()-j.Aged)
 }
 
 // headJob is the job of a class that is an instance's policy's choice, or if there are no pages for that, of those that need none.
-func (inst *Instance) headJob(c Class, tried int) *Job {
+func (inst *Instance) headJob(c Class, tried int) *queue.Job {
 	if tried == noPages {
 		return inst.QueueOf(c).FirstPlain(inst.shared.Seconds())
 	}
@@ -137,13 +138,13 @@ func (inst *Instance) headJob(c Class, tried int) *Job {
 	return inst.QueueOf(c).First(inst.shared.Seconds(), blocked)
 }
 
-// firstJob is head, with what the job finds of the cache as it is now.
+// firstJob is headJob's, with what the job finds of the cache as it is now.
 func (inst *Instance) firstJob(c Class, tried int) *Job {
-	j := inst.headJob(c, tried)
+	q, j := inst.QueueOf(c), inst.headJob(c, tried)
 	if j != nil {
-		inst.QueueOf(c).Find(&j.Job)
+		q.Find(j)
 	}
-	return j
+	return q.OwnerOf(j)
 }
 
 // nextUnblockedJob is the job of a class that the policy runs next in an instance among those for which there may be pages; nil if

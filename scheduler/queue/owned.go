@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/cost"
 )
 
-// OwnedQueue is a Queue of jobs that are parts of something larger, their owners, which it gives in their place. The zero value of
-// an owner stands for no job.
+// OwnedQueue is a Queue of jobs that are parts of something larger, their owners. What only compares jobs asks none for its owner:
+// of thousands of queues each would be one more look into memory.
 type OwnedQueue[T any] struct {
 	*Queue
 	owners []owned[T] // in no order; a job knows its position
@@ -41,30 +41,19 @@ func (q *OwnedQueue[T]) Remove(j *Job) {
 	q.owners = q.owners[:last]
 }
 
-// ownerOf is the owner of a waiting job; the zero value for nil.
-func (q *OwnedQueue[T]) ownerOf(j *Job) (owner T) {
+// OwnerOf is the owner of a waiting job; the zero value for nil.
+func (q *OwnedQueue[T]) OwnerOf(j *Job) (owner T) {
 	if j == nil {
 		return owner
 	}
 	return q.owners[j.owner].owner
 }
 
-// First is the owner of Queue.First.
-func (q *OwnedQueue[T]) First(now float64, blocked *Job) T {
-	return q.ownerOf(q.Queue.First(now, blocked))
-}
-
-// FirstPlain is the owner of Queue.FirstPlain.
-func (q *OwnedQueue[T]) FirstPlain(now float64) T { return q.ownerOf(q.Queue.FirstPlain(now)) }
-
-// Turn is the owner of Queue.Turn.
-func (q *OwnedQueue[T]) Turn() T { return q.ownerOf(q.Queue.Turn()) }
-
-// All yields the owners of Queue.All.
-func (q *OwnedQueue[T]) All() iter.Seq[T] {
+// Owners yields the owners of Queue.All.
+func (q *OwnedQueue[T]) Owners() iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for j := range q.Queue.All() {
-			if !yield(q.ownerOf(j)) {
+		for j := range q.All() {
+			if !yield(q.OwnerOf(j)) {
 				return
 			}
 		}

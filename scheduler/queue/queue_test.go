@@ -46,8 +46,8 @@ func TestQueueEqualsRescan(t *testing.T) {
 				if err := q.CheckIntegrity(float64(i)); err != nil {
 					t.Fatalf("%s, seed %d, step %d: %v", name, seed, i, err)
 				}
-				orders := slices.Collect(q.All())
-				for j := range q.Queue.All() {
+				orders := slices.Collect(q.Owners())
+				for j := range q.All() {
 					if len(orders) == 0 || orders[0] != j.Order {
 						t.Fatalf("%s, seed %d, step %d: the owners are %v at job %d", name, seed, i, orders, j.Order)
 					}
