@@ -77,11 +77,11 @@ func objectMembers(body []byte) iter.Seq2[[]byte, int] {
 	}
 }
 
-// Keys are those of the object that a body is.
-func Keys(body []byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
+// Keys are those of the object that a body is. They may point into it.
+func Keys(body []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
 		for quoted := range objectMembers(body) {
-			if !yield(string(unescapeKey(quoted))) {
+			if !yield(unescapeKey(quoted)) {
 				return
 			}
 		}

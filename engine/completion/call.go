@@ -46,7 +46,8 @@ type Call struct {
 	perPrompt int                // jobs: N, or 1 where all choices are the same
 	fresh     []int              // choices that have news
 
-	asked logprobsAsked
+	asked   logprobsAsked
+	figures request.Tokens // the Record's
 }
 
 // Submit gives an admitted call's jobs to the pool.

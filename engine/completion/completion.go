@@ -96,8 +96,8 @@ func (s *Service) Chat(ctx context.Context, text *text.Text, from *request.Call,
 }
 
 func (s *Service) newCall(text *text.Text, from *request.Call, p *completions.Params, prefix string) *Call {
-	from.Record.Tokens = &request.Tokens{N: p.N}
-	c := &Call{Call: from, Params: p, s: s, text: text, id: prefix + from.ID, salt: from.Owner.Salt(p.CacheSalt)}
+	c := &Call{Call: from, Params: p, s: s, text: text, id: prefix + from.ID, salt: from.Owner.Salt(p.CacheSalt), figures: request.Tokens{N: p.N}}
+	from.Record.Tokens = &c.figures
 	if s.cfg.Between != nil {
 		c.between = s.cfg.Between(from.Model)
 	}

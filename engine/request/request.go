@@ -43,6 +43,7 @@ type Call struct {
 	open      int // of those that are submitted, without their last result
 	taken     []client.Delivery
 	held      []share
+	room      [1]share       // of held: most requests have one
 	plans     []*client.Plan // of jobs that are not submitted yet
 	worked    bool           // a processor has done something for it
 }
@@ -67,7 +68,9 @@ func (e *FieldError) Unwrap() error { return e.Err }
 // New makes a Call of models of a pool. Whoever makes it calls Close in the end.
 func New(pool *client.Client, from Origin) *Call {
 	from.Named = cmp.Or(from.Named, from.Model)
-	return &Call{Origin: from, pool: pool, results: client.NewResults()}
+	c := &Call{Origin: from, pool: pool, results: client.NewResults()}
+	c.held = c.room[:0]
+	return c
 }
 
 // KnownTokenLimits is what the model takes, as far as that is known without waiting; nil if it is not.

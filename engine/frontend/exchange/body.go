@@ -179,10 +179,14 @@ func (s *Shared) refuseUnreadable(err error, b *Body, got int, length int64) *Re
 	return WithStatus(http.StatusBadRequest, api.TypeInvalidRequest, "body_truncated", "the body ended early, after %d bytes", got)
 }
 
-// Release gives b's memory back. Nothing decoded from a body points into it.
+// Release gives b's memory back; a second one does nothing. Nothing decoded from a body points into it.
 func (b *Body) Release() {
+	if b.buffer == nil {
+		return
+	}
 	b.shared.bodies.Release(b.holder, b.held)
 	if cap(*b.buffer) < bigBody {
 		b.shared.buffers.Put(b.buffer)
 	}
+	b.buffer = nil
 }

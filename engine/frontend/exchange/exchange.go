@@ -38,6 +38,7 @@ type Exchange struct {
 	refused  string
 	release  func() // may be nil
 	recorder recorder
+	context  exchangeContext
 }
 
 // Trace is what an exchange collects for its spans.
@@ -49,13 +50,28 @@ type Trace struct {
 
 type exchangeKey struct{}
 
+// exchangeContext is a request's context, by which its exchange is found.
+type exchangeContext struct {
+	context.Context
+	x *Exchange
+}
+
+// Value implements context.Context.
+func (c *exchangeContext) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return c.x
+	}
+	return c.Context.Value(key)
+}
+
 // Begin makes the exchange of a request, and the writer and the request for what comes next.
 func (s *Shared) Begin(w http.ResponseWriter, r *http.Request) (*Exchange, http.ResponseWriter, *http.Request) {
 	x := &Exchange{ID: requestID(r.Header.Get("X-Request-Id")), Start: time.Now(), Words: WordsOf(r.URL.Path), shared: s, from: addressOf(r.RemoteAddr)}
 	x.recorder = recorder{ResponseWriter: w, x: x}
 	x.ResponseWriter = &x.recorder
 	w.Header().Set("X-Request-Id", x.ID)
-	return x, x.ResponseWriter, r.WithContext(processors.WithSeat(context.WithValue(r.Context(), exchangeKey{}, x)))
+	x.context = exchangeContext{r.Context(), x}
+	return x, x.ResponseWriter, r.WithContext(processors.WithSeat(&x.context))
 }
 
 // From is the exchange of a request that Begin returned, by its context.

@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/api"
@@ -27,14 +26,13 @@ func Prepare[Request, Prepared any](x *Exchange, r *http.Request,
 	if refused != nil {
 		return nil, refused
 	}
-	release := sync.OnceFunc(b.Release)
-	defer release()
+	defer b.Release()
 	ended := x.RunStage(r.Context(), b.preparation(), func() error {
 		request, err := decode(b.Bytes)
 		if err == nil {
 			x.shared.unknown.findFields(r.URL.Path, b.Bytes, x.shared.cfg.Log)
 		}
-		release()
+		b.Release()
 		if err != nil {
 			refused = Invalid(err)
 			return nil

@@ -32,8 +32,11 @@ func (u *unknown) findFields(path string, body []byte, log *zap.Logger) {
 	if fields == nil {
 		return
 	}
-	for key := range api.Keys(body) {
-		if !fields[strings.ToLower(key)] && u.isFirstSeen(path, key) {
+	for name := range api.Keys(body) {
+		if fields[string(name)] {
+			continue
+		}
+		if key := string(name); !fields[strings.ToLower(key)] && u.isFirstSeen(path, key) {
 			log.Info("bodies have a field that this path does not read; it is passed over", zap.String("path", path), zap.String("field", key[:min(len(key), maxUnknownName)]))
 		}
 	}
