@@ -24,6 +24,8 @@ type Get func(ctx context.Context, path string, most int64) ([]byte, error)
 const (
 	mostFrames    = 1500 // evenly over the time that is given
 	mostBytes     = 256 << 20
+	mostTogether  = 1 << 30 // bytes of all clips of a merge, which have equal shares
+	mostStreams   = 64
 	mostFrame     = 4 << 20
 	leastInterval = 50 * time.Millisecond
 	fewestFrames  = 10
@@ -40,7 +42,7 @@ type recording struct {
 	stream, file  string
 	pictures      [][]byte
 	width, height int
-	bytes         int
+	bytes, most   int
 	last          time.Time // of a new picture
 	ended         bool
 }
@@ -69,7 +71,12 @@ func (f *runFlags) recordings(networks []network) (list []*recording, err error)
 		seen[stream] = true
 		list = append(list, &recording{stream: stream, file: networks[i].Clip})
 	}
+	for _, r := range list {
+		r.most = min(mostBytes, mostTogether/len(list))
+	}
 	switch {
+	case len(list) > mostStreams:
+		return nil, cli.UsageError("--data: %d streams are to be recorded: want at most %d at once", len(list), mostStreams)
 	case len(list) > 0 && f.server == "":
 		return nil, cli.UsageError("--data %s%s: say with --server whose stream that is", streamPrefix, list[0].stream)
 	case f.server != "" && streams == 0:
@@ -101,7 +108,9 @@ func (f *runFlags) record(ctx context.Context, list []*recording, p *progress) e
 		live = false
 		for _, r := range list {
 			if !r.ended {
-				r.poll(ctx, get, began)
+				if err := r.poll(ctx, get, began); err != nil {
+					return err
+				}
 			}
 			live = live || !r.ended
 		}
@@ -114,7 +123,7 @@ func (f *runFlags) record(ctx context.Context, list []*recording, p *progress) e
 	}
 	p.line(describeRecordings(list))
 	for _, r := range list {
-		if err := r.write(time.Since(began)); err != nil {
+		if err := r.writeClip(time.Since(began)); err != nil {
 			return err
 		}
 	}
@@ -131,30 +140,40 @@ func describeRecordings(list []*recording) string {
 
 func (r *recording) path() string { return "/v1/video/streams/" + url.PathEscape(r.stream) }
 
-// poll takes the picture that is shown, if it is another one than the last. What cannot be had now may come later.
-func (r *recording) poll(ctx context.Context, get Get, began time.Time) {
+// poll adds the picture that is shown. What cannot be had now may come later.
+func (r *recording) poll(ctx context.Context, get Get, began time.Time) error {
 	picture, err := get(ctx, r.path()+"/frame.jpg", mostFrame)
 	now := time.Now()
-	if err == nil && r.take(picture) {
-		r.last = now
+	if err == nil {
+		added, err := r.addPicture(picture)
+		if err != nil {
+			return err
+		}
+		if added {
+			r.last = now
+		}
 	}
-	r.ended = r.bytes > mostBytes || now.Sub(r.last) > patience && now.Sub(began) > patience
+	r.ended = r.bytes > r.most || now.Sub(r.last) > patience && now.Sub(began) > patience
+	return nil
 }
 
-// take keeps a picture that is another one than the last, and of the first one's size.
-func (r *recording) take(picture []byte) bool {
+// addPicture keeps a picture that is another one than the last, and of the first one's size. The sizes are the server's word, which those who decode the
+// clip make room by.
+func (r *recording) addPicture(picture []byte) (added bool, err error) {
 	c, err := jpeg.DecodeConfig(bytes.NewReader(picture))
 	n := len(r.pictures)
-	switch {
-	case err != nil, len(picture) >= mostFrame, n > 0 && (bytes.Equal(r.pictures[n-1], picture) || c.Width != r.width || c.Height != r.height):
-		return false
+	if err != nil || len(picture) >= mostFrame || n > 0 && (bytes.Equal(r.pictures[n-1], picture) || c.Width != r.width || c.Height != r.height) {
+		return false, nil
+	}
+	if err := media.CheckSize(c.Width, c.Height); err != nil {
+		return false, fmt.Errorf("stream %s: %w", r.stream, err)
 	}
 	r.pictures, r.width, r.height, r.bytes = append(r.pictures, picture), c.Width, c.Height, r.bytes+len(picture)
-	return true
+	return true, nil
 }
 
-// write writes the clip whole, or not at all.
-func (r *recording) write(took time.Duration) error {
+// writeClip writes the clip whole, or not at all.
+func (r *recording) writeClip(took time.Duration) error {
 	if n := len(r.pictures); n < fewestFrames {
 		return fmt.Errorf("stream %s has shown %d frames in %v, want %d or more: see whether it is live, or give a longer --collect", r.stream, n, took.Round(time.Second), fewestFrames)
 	}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,10 +20,11 @@ import (
 // shown counts the pictures that shows has shown.
 var shown int
 
-// shows is a server of a stream, door, each of whose pictures is seen twice, and one, wall, whose pictures are all the same.
+// shows is a server of a stream, door, each of whose pictures is seen twice, of one, wall, whose pictures are all the same, and of one, vast, whose pictures say
+// that they are of the largest size that JPEG has.
 func shows(_ context.Context, path string, _ int64) ([]byte, error) {
 	switch {
-	case strings.HasPrefix(path, "/v1/video/streams/door"), strings.HasPrefix(path, "/v1/video/streams/wall"):
+	case slices.ContainsFunc([]string{"door", "wall", "vast"}, func(name string) bool { return strings.HasPrefix(path, "/v1/video/streams/"+name) }):
 	default:
 		return nil, errors.New("there is no such stream")
 	}
@@ -39,6 +42,9 @@ func shows(_ context.Context, path string, _ int64) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err := jpeg.Encode(&out, picture, nil)
+	if size := bytes.Index(out.Bytes(), []byte{0, 48, 0, 64}); size >= 0 && strings.Contains(path, "vast") {
+		copy(out.Bytes()[size:], []byte{255, 255, 255, 255})
+	}
 	return out.Bytes(), err
 }
 
@@ -78,6 +84,7 @@ func TestBadStreamsAreNamed(t *testing.T) {
 		"stream:":        {"http://cameras", `invalid name "" of a stream`},
 		"stream:../door": {"http://cameras", `invalid name "../door" of a stream`},
 		"stream:attic":   {"http://cameras", "stream attic: there is no such stream"},
+		"stream:vast":    {"http://cameras", "stream vast: a frame has 65535 x 65535 pixels, which is more than 33177600"},
 		"stream:wall":    {"http://cameras", "stream wall has shown 1 frames in 1s, want 10 or more"},
 	} {
 		args := []string{"run", a, b, "--data", data, "--collect", "1s", "--out", out}
@@ -93,5 +100,26 @@ func TestBadStreamsAreNamed(t *testing.T) {
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a directory was made for nothing")
+	}
+}
+
+// TestStreamsTogetherAreBounded: what many streams may take is a fixed sum, of which each has a share, and too many are refused.
+func TestStreamsTogetherAreBounded(t *testing.T) {
+	f := &runFlags{out: filepath.Join(t.TempDir(), "merged"), server: "http://cameras"}
+	for _, c := range []struct{ streams, most int }{{1, 256 << 20}, {4, 256 << 20}, {64, 16 << 20}, {65, 0}} {
+		networks := make([]network, c.streams)
+		for i := range networks {
+			networks[i].Clip = fmt.Sprintf("stream:%d", i)
+		}
+		list, err := f.recordings(networks)
+		if c.most == 0 {
+			if err == nil || !strings.Contains(err.Error(), "65 streams are to be recorded: want at most 64 at once") {
+				t.Errorf("%d streams: got %v", c.streams, err)
+			}
+			continue
+		}
+		if err != nil || len(list) != c.streams || list[0].most != c.most {
+			t.Errorf("%d streams: %v, %d bytes each; want %d", c.streams, err, list[0].most, c.most)
+		}
 	}
 }
