@@ -7,19 +7,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
 // Current is the directory of the generation that is current in a merge's; empty: none is yet.
 func Current(path string) (string, error) {
-	to, err := os.Readlink(filepath.Join(path, currentName))
+	link := filepath.Join(path, currentName)
+	to, err := os.Readlink(link)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
+	case errors.Is(err, syscall.EINVAL):
+		return "", fmt.Errorf("%s is no symbolic link, as of a directory that was copied without them: remove it, and make a generation current by `prefillonly merge revert %s --to N`", link, path)
 	case err != nil:
 		return "", err
 	case !filepath.IsLocal(to):
-		return "", fmt.Errorf("%s leads to %s, want a generation there", filepath.Join(path, currentName), to)
+		return "", fmt.Errorf("%s leads to %s, want a generation there", link, to)
 	}
 	return filepath.Join(path, to), nil
 }

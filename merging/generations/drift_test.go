@@ -91,3 +91,36 @@ func TestNoteWatched(t *testing.T) {
 		t.Errorf("%v, %+v", err, s.Watched)
 	}
 }
+
+// TestCurrentIsALink: of a directory that was copied without links it is said what to do, and that helps.
+func TestCurrentIsALink(t *testing.T) {
+	m := newMerge(t, t.TempDir())
+	if _, err := m.carry(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(m.dir, currentName)
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(link, os.DirFS(filepath.Join(m.dir, generation(1)))); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Current(m.dir)
+	if want := link + " is no symbolic link"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "remove it") {
+		t.Fatalf("got %v, want %q in it, and what to do", err, want)
+	}
+	if err := os.RemoveAll(link); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenExisting(m.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.RevertTo(1); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := Current(m.dir); err != nil || dir != filepath.Join(m.dir, generation(1)) {
+		t.Errorf("%q, %v", dir, err)
+	}
+}
