@@ -162,8 +162,8 @@ type snapshot struct {
 	Of   []byte
 }
 
-// save keeps a state on the disk, after the events that led to it.
-func (d *Dir) save(s *state) error {
+// writeState keeps a state on the disk, after the events that led to it.
+func (d *Dir) writeState(s *state) error {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(s); err != nil {
 		return err
@@ -174,8 +174,8 @@ func (d *Dir) save(s *state) error {
 	return writeFile(filepath.Join(d.path, stateName), b.Bytes())
 }
 
-// load reads the state; nil: there is none.
-func (d *Dir) load() (*state, error) {
+// readState reads the state; nil: there is none.
+func (d *Dir) readState() (*state, error) {
 	path := filepath.Join(d.path, stateName)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

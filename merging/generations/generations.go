@@ -244,14 +244,14 @@ func readMerge(path, dir string) (*Merge, error) {
 		return nil, err
 	}
 	m := &Merge{}
-	if err := errors.Join(json.Unmarshal(text, m), m.check()); err != nil {
+	if err := errors.Join(json.Unmarshal(text, m), m.checkFiles()); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return m, nil
 }
 
-// write writes a generation behind those there are, and makes it the current one. One that was written before the process was killed is not written again.
-func (d *Dir) write(m *Merge, files [][]byte) error {
+// writeGeneration writes a generation behind those there are, and makes it the current one. One that was written before the process was killed is not written again.
+func (d *Dir) writeGeneration(m *Merge, files [][]byte) error {
 	numbers, err := list(d.path)
 	if err != nil {
 		return err

@@ -48,8 +48,8 @@ type Merged struct {
 	ShipBytes int64             `json:"ship_bytes"`
 }
 
-// check holds a description to what this package writes, as its files are read and written by their names.
-func (m *Merge) check() error {
+// checkFiles holds a description to what this package writes, as its files are read and written by their names.
+func (m *Merge) checkFiles() error {
 	if err := checkModelNames(m.names()); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (d *Dir) revert(models []string, why string) (*Merge, error) {
 		return current, nil
 	}
 	current.total()
-	return current, d.write(current, files)
+	return current, d.writeGeneration(current, files)
 }
 
 func (m *Merge) names() (list []string) {

@@ -64,7 +64,7 @@ func (d *Dir) Carry(ctx context.Context, run *Run) (*search.Done, error) {
 
 // resume goes to where the last state was kept, and gives the actions from there on.
 func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
-	kept, err := r.dir.load()
+	kept, err := r.dir.readState()
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (r *runner) act(ctx context.Context, a search.Action) (event search.Event, 
 	case *search.Ship:
 		err = r.ship(ctx, a)
 	case *search.Train:
-		return r.train(ctx, a)
+		return r.trainPart(ctx, a)
 	case *search.Evaluate:
 		score, err := r.session.Evaluate(ctx, a.Model, trainer.HeldOut)
 		if err != nil {
@@ -160,13 +160,13 @@ func (r *runner) act(ctx context.Context, a search.Action) (event search.Event, 
 	return nil, err
 }
 
-// train keeps the state before, from which it can be done again.
-func (r *runner) train(ctx context.Context, a *search.Train) (event search.Event, err error) {
+// trainPart trains, and keeps the state before, from which it can be done again.
+func (r *runner) trainPart(ctx context.Context, a *search.Train) (event search.Event, err error) {
 	if r.now.Session, err = r.snapshot(); err != nil {
 		return nil, err
 	}
 	r.now.Events = len(r.dir.events)
-	if err := r.dir.save(&r.now); err != nil {
+	if err := r.dir.writeState(&r.now); err != nil {
 		return nil, err
 	}
 	r.Tell(Event{At: seconds(r.Clock() - r.base), Event: Training, Epochs: a.Epochs, Rate: a.Rate})
@@ -186,7 +186,7 @@ func (r *runner) ship(ctx context.Context, a *search.Ship) error {
 	if err != nil {
 		return err
 	}
-	if err := r.dir.write(m, files); err != nil {
+	if err := r.dir.writeGeneration(m, files); err != nil {
 		return err
 	}
 	return r.log(Event{Event: Shipped, Attempt: a.Attempt, Saved: m.SharedBytes, Number: &m.Generation})

@@ -73,8 +73,8 @@ func (s *Search) changes(t trainer.Tie, model int) bool {
 	})
 }
 
-// train is the next part of an epoch: so much as the model nearest its target seems to need, by its lift.
-func (a *attempt) train() *Train {
+// nextPart is the next part of an epoch: so much as the model nearest its target seems to need, by its lift.
+func (a *attempt) nextPart() *Train {
 	share := 1.
 	for _, m := range a.models {
 		if g := gap(a.scores[m], a.originals[m], a.target); g > 0 {

@@ -211,11 +211,11 @@ func (s *Search) judge(at time.Duration, e *Scored) []Action {
 		s.policy.judged(false)
 		return s.propose(at, []Action{&Return{Success}})
 	case verdict == stalled:
-		return []Action{&Return{Best}, a.train()}
+		return []Action{&Return{Best}, a.nextPart()}
 	case verdict == lifted:
-		return []Action{&Keep{Best}, a.train()}
+		return []Action{&Keep{Best}, a.nextPart()}
 	}
-	return []Action{a.train()}
+	return []Action{a.nextPart()}
 }
 
 // gap is how much a score lacks of a model's target, none below 0.
