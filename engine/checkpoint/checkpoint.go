@@ -12,6 +12,8 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/pooling"
+	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -158,10 +160,21 @@ func checkConfigFound(found bool, dir string) error {
 	return fmt.Errorf("%s has no config.json", dir)
 }
 
+// readFile reads a file of dir; of a GGUF model there is config.json alone.
+func readFile(dir, name string) ([]byte, error) {
+	switch {
+	case name == "config.json":
+		return weights.ReadConfigFile(dir)
+	case gguf.IsName(dir):
+		return nil, os.ErrNotExist
+	}
+	return regular.ReadFile(filepath.Join(dir, name), maxFile)
+}
+
 // readJSONFile decodes a file of dir, if it is there.
 func readJSONFile(dir, name string, into any) (found bool, err error) {
 	path := filepath.Join(dir, name)
-	text, err := regular.ReadFile(path, maxFile)
+	text, err := readFile(dir, name)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

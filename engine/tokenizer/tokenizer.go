@@ -19,6 +19,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer/native"
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/processors"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
@@ -53,17 +54,10 @@ const maxTokenizer = 256 << 20
 
 // Open reads the tokenizer of the checkpoint in dir: tokenizer.json is required;
 // tokenizer_config.json, special_tokens_map.json, generation_config.json, config.json,
-// chat_template.jinja and chat_template.json are used when they are there.
+// chat_template.jinja and chat_template.json are used when they are there. Of a GGUF model, which dir names by its first file, all of that is made of
+// its metadata.
 func Open(dir string) (*Tokenizer, error) {
-	path := filepath.Join(dir, "tokenizer.json")
-	text, err := regular.ReadFile(path, maxTokenizer)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer: missing %s; convert a checkpoint without it by transformers' AutoTokenizer.save_pretrained", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	files, err := readFiles(dir)
+	path, text, files, err := readTokenizer(dir)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -78,6 +72,26 @@ func Open(dir string) (*Tokenizer, error) {
 	}
 	t.readPair(text)
 	return t, nil
+}
+
+// readTokenizer reads a tokenizer.json, whose path it returns, and what is beside it.
+func readTokenizer(dir string) (path string, text []byte, beside *files, err error) {
+	if gguf.IsName(dir) {
+		text, beside, err = readGGUF(dir)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", dir, err)
+		}
+		return dir, text, beside, err
+	}
+	path = filepath.Join(dir, "tokenizer.json")
+	text, err = regular.ReadFile(path, maxTokenizer)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("missing %s; convert a checkpoint without it by transformers' AutoTokenizer.save_pretrained", path)
+	}
+	if err == nil {
+		beside, err = readFiles(dir)
+	}
+	return path, text, beside, err
 }
 
 // openModel makes a tokenizer of the library from the text of a tokenizer.json.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -113,13 +114,23 @@ func (o *OptionalInt) UnmarshalJSON(raw []byte) error {
 // maxConfig is the most bytes of a config.json; ordinary ones have a few thousand.
 const maxConfig = 16 << 20
 
-// ReadConfig reads config.json of a checkpoint's directory. It checks no value: which keys there must be
+// ReadConfigFile is config.json of a checkpoint's directory, or what that would be of a GGUF model.
+func ReadConfigFile(path string) ([]byte, error) {
+	if gguf.IsName(path) {
+		return readGGUFConfig(path)
+	}
+	return regular.ReadFile(filepath.Join(path, "config.json"), maxConfig)
+}
+
+// ReadConfig reads config.json of a checkpoint's directory, or makes it of a GGUF model's metadata. It checks no value: which keys there must be
 // depends on the architecture. A directory that holds an adapter, or nothing to read here, is refused as that.
 func ReadConfig(dir string) (Config, error) {
-	if err := checkFiles(dir); err != nil {
-		return Config{}, err
+	if !gguf.IsName(dir) {
+		if err := checkFiles(dir); err != nil {
+			return Config{}, err
+		}
 	}
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"), maxConfig)
+	raw, err := ReadConfigFile(dir)
 	if err != nil {
 		return Config{}, err
 	}

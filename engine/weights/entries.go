@@ -29,13 +29,13 @@ func (c *Checkpoint) Entries() []Entry {
 	var list []Entry
 	for i, f := range c.files {
 		for _, e := range f.entries {
-			list = append(list, Entry{Name: e.name, Type: e.dtype, Shape: e.shape, Bytes: e.end - e.begin, File: i})
+			list = append(list, Entry{Name: e.name, Type: e.kind(), Shape: e.shape, Bytes: e.end - e.begin, File: i})
 		}
 	}
 	return list
 }
 
-// Files lists the safetensors files.
+// Files lists the files that have the tensors.
 func (c *Checkpoint) Files() []File {
 	list := make([]File, len(c.files))
 	for i, f := range c.files {

@@ -33,6 +33,16 @@ type entry struct {
 	dtype      string
 	shape      []int
 	begin, end int64
+	coded      *coded // nil: its elements are as the file has them
+}
+
+// computed is the type that backends take the tensor as, if any.
+func (e *entry) computed() (kernels.DType, bool) {
+	if e.coded != nil {
+		return e.coded.expanded(), true
+	}
+	typ, ok := computable[e.dtype]
+	return typ, ok
 }
 
 // headerLength reads the length of the JSON header from a file's first bytes and checks it against

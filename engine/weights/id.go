@@ -26,7 +26,7 @@ func (c *Checkpoint) Alone(name string) ID {
 		return id
 	}
 	t := c.tensors[name]
-	return sha256.Sum256(fmt.Appendf(nil, "%v %q %s %v", t.file.Identity, name, t.dtype, t.shape))
+	return sha256.Sum256(fmt.Appendf(nil, "%v %q %s %v", t.file.Identity, name, t.kind(), t.shape))
 }
 
 // Equate says that the content of the named tensor is that of the tensor that is Alone with this ID.

@@ -107,7 +107,7 @@ func (c *Checkpoint) findStored(t located, packed bool, name string, shape []int
 	if !slices.Equal(t.shape, shape) {
 		return 0, fmt.Errorf("%s: tensor %q has shape %v, want %v by config.json", t.file.Path, name, t.shape, shape)
 	}
-	typ, ok := computable[t.dtype]
+	typ, ok := t.computed()
 	if !ok {
 		return 0, fmt.Errorf("%s: unsupported type %[3]s of tensor %[2]q: want BF16, F16, F32, or F8_E4M3 or I8 in linear layers", t.file.Path, name, t.dtype)
 	}

@@ -59,12 +59,18 @@ func (s *Stage) growMemory(bytes int64) error {
 		return nil
 	}
 	s.Free()
+	memory, err := mapMemory(bytes)
+	s.memory = memory
+	return err
+}
+
+// mapMemory returns anonymous pages.
+func mapMemory(bytes int64) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return fmt.Errorf("cannot allocate %d MiB to read weights into: %w", bytes>>20, err)
+		return nil, fmt.Errorf("cannot allocate %d MiB to read weights into: %w", bytes>>20, err)
 	}
-	s.memory = memory
-	return nil
+	return memory, nil
 }
 
 // Free gives the memory back.
@@ -77,7 +83,7 @@ func (s *Stage) Free() {
 
 // readAll reads all of t into dst, several parts at a time.
 func readAll(t kernels.HostTensor, dst []byte) error {
-	return eachPart(len(dst), func(from, to int) error { return t.ReadPart(dst[from:to], t.Data[from:to]) })
+	return eachPart(len(dst), readPart, func(from, to int) error { return t.ReadPart(dst[from:to], t.Data[from:to]) })
 }
 
 // Check reads t through, so that what is later used in its mapping is known to be there and is in the
@@ -87,30 +93,30 @@ func Check(t kernels.HostTensor) error {
 		return nil
 	}
 	buffers := sync.Pool{New: func() any { b := make([]byte, readPart); return &b }}
-	return eachPart(len(t.Data), func(from, to int) error {
+	return eachPart(len(t.Data), readPart, func(from, to int) error {
 		b := buffers.Get().(*[]byte)
 		defer buffers.Put(b)
 		return t.ReadPart((*b)[:to-from], t.Data[from:to])
 	})
 }
 
-// eachPart calls read for the parts of n bytes, by several goroutines that end before it does, and
+// eachPart calls read for the parts of n bytes or rows, each of so many at the most, by several goroutines that end before it does, and
 // returns an error of one of them.
-func eachPart(n int, read func(from, to int) error) error {
+func eachPart(n, part int, read func(from, to int) error) error {
 	var group sync.WaitGroup
 	var once sync.Once
 	var failed error
 	next := make(chan int)
-	for range min(readers, runtime.GOMAXPROCS(0), (n+readPart-1)/readPart) {
+	for range min(readers, runtime.GOMAXPROCS(0), (n+part-1)/part) {
 		group.Go(func() { // ends with next
 			for from := range next {
-				if err := read(from, min(from+readPart, n)); err != nil {
+				if err := read(from, min(from+part, n)); err != nil {
 					once.Do(func() { failed = err })
 				}
 			}
 		})
 	}
-	for from := 0; from < n; from += readPart {
+	for from := 0; from < n; from += part {
 		next <- from
 	}
 	close(next)

@@ -1,5 +1,5 @@
-// Package weights reads Hugging Face checkpoints from a local directory: safetensors files by
-// memory mapping, and config.json, all of it checked before first use.
+// Package weights reads checkpoints: of a Hugging Face directory the safetensors files by memory mapping, and config.json; of a
+// GGUF file, or several that a model is split into, the same, as if it had been converted. All of it is checked before first use.
 package weights
 
 import (
@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/mapped"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -35,6 +36,8 @@ type Checkpoint struct {
 	tensors map[string]located
 	taken   map[string]bool // names asked for by Find or Tensor
 	ids     map[string]ID   // of tensors whose content is known to be that of others
+
+	owned map[*byte][]byte // memory of tensors that were expanded, until they are released
 }
 
 type located struct {
@@ -43,9 +46,9 @@ type located struct {
 }
 
 // Open reads the headers of the safetensors files of dir (model.safetensors, else the shards named by
-// model.safetensors.index.json) and checks them against the files' sizes and the index.
+// model.safetensors.index.json) and checks them against the files' sizes and the index; or those of a GGUF model, by its first file.
 func Open(dir string) (*Checkpoint, error) {
-	c := &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}}
+	c := &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}, owned: map[*byte][]byte{}}
 	if err := c.open(); err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
@@ -53,6 +56,9 @@ func Open(dir string) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) open() error {
+	if gguf.IsName(c.dir) {
+		return c.openGGUF()
+	}
 	if _, err := os.Stat(filepath.Join(c.dir, singleFile)); err == nil {
 		return c.addFile(singleFile)
 	}
@@ -114,6 +120,11 @@ func (c *Checkpoint) addFile(name string) error {
 	if err != nil {
 		return err
 	}
+	return c.addEntries(f)
+}
+
+// addEntries adds a file and its tensors.
+func (c *Checkpoint) addEntries(f *file) error {
 	c.files = append(c.files, f)
 	for _, e := range f.entries {
 		if other, ok := c.tensors[e.name]; ok {
@@ -159,7 +170,7 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 
 // Tensor returns the named tensor as a view of its mapped file, and asks the system to read it
 // ahead, with its scales (another tensor) where it is of codes. Of codes that are packed, ReadPart makes what
-// they stand for, and the view does not; those of rows that were filled up are a copy. It fails where Find does, and where the file is not the one that Open read.
+// they stand for, and the view does not; those of rows that were filled up, and what is expanded, are a copy. It fails where Find does, and where the file is not the one that Open read.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
 	typ, err := c.Find(name, shape...)
 	if err != nil {
@@ -173,6 +184,11 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, erro
 	mapped.AdviseNeeded(data)
 	tensor := hostTensor(name, typ, shape, data)
 	switch tensor.File = t.file; {
+	case t.coded != nil:
+		tensor.File = nil
+		tensor.Data, err = c.expandTensor(t, tensor.Rows, tensor.Cols)
+		mapped.AdviseDropped(data)
+		return tensor, err
 	case packed && tensor.Cols%perWord != 0:
 		tensor.File = nil
 		if tensor.Data, err = c.unpadMatrix(t, tensor.Rows, tensor.Cols); err != nil {
@@ -203,9 +219,10 @@ func hostTensor(name string, typ kernels.DType, shape []int, data []byte) kernel
 
 // Release says that t, a result of Tensor, has been copied by the backend: its pages leave this
 // process, so that weights are never resident twice. They stay in the system's page cache, which
-// is reclaimed at need and makes a restart quick. A later read of t maps them anew. What is no view of a file is left alone.
+// is reclaimed at need and makes a restart quick. A later read of t maps them anew. Memory of a tensor
+// that was expanded is freed. What else is no view of a file is left alone.
 func (c *Checkpoint) Release(t kernels.HostTensor) {
-	if t.File != nil {
+	if !c.releaseMemory(t.Data) && t.File != nil {
 		mapped.AdviseDropped(t.Data)
 	}
 }
@@ -280,6 +297,9 @@ func (c *Checkpoint) Current() error {
 // Close unmaps the files; tensors are invalid from then on, until they are asked for anew.
 func (c *Checkpoint) Close() error {
 	var errs []error
+	for _, memory := range c.owned {
+		c.releaseMemory(memory)
+	}
 	for _, f := range c.files {
 		errs = append(errs, f.Close())
 	}

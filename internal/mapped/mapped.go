@@ -39,6 +39,22 @@ func MapFile(path string, opened *os.File) (File, error) {
 	return File{Path: path, Identity: id}, err
 }
 
+// Read calls read with the file at path, which is in use until it returns. What is missing of it, because it was cut short meanwhile, is an error.
+func Read(path string, read func(f *File) error) error {
+	opened, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	f, err := MapFile(path, opened)
+	if err = errors.Join(err, opened.Close()); err != nil {
+		return err
+	}
+	if err := f.Use(); err != nil {
+		return err
+	}
+	return errors.Join(Guard(func() error { return read(&f) }), f.Close())
+}
+
 func identityOf(f *os.File) (Identity, error) {
 	info, err := f.Stat()
 	if err != nil {

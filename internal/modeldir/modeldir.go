@@ -15,6 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/encoder"
 	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/hub"
 )
@@ -81,7 +82,7 @@ func checkNetwork(file string) error {
 	return m.Close()
 }
 
-// Find returns the directory or the network's file that a user's word for a model means, or the word, and what the
+// Find returns the directory, the first GGUF file or the network's file that a user's word for a model means, or the word, and what the
 // model is called. A model of the hub is fetched.
 func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	_, network := dnn.File(path)
@@ -93,11 +94,14 @@ func Find(path, revision string, fetch Fetch) (found, name string, err error) {
 	case network:
 		found, err = filepath.Abs(path)
 		return found, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), err
+	case isFile(path) && gguf.IsName(path):
+		found, err = filepath.Abs(path)
+		return found, gguf.ModelName(path), err
 	case isFile(path):
-		return path, filepath.Base(path), fmt.Errorf("model: %s is a file, want the directory of a checkpoint in safetensors, or an ONNX file", path)
+		return path, filepath.Base(path), fmt.Errorf("model: %s is a file, want the directory of a checkpoint in safetensors, a GGUF file, or an ONNX file", path)
 	case !isDir(path):
 		_, err := os.ReadDir(path)
-		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint, or an ONNX file: %w", err)
+		return path, filepath.Base(path), fmt.Errorf("model: want the directory of a checkpoint, a GGUF file, or an ONNX file: %w", err)
 	}
 	found, err = filepath.Abs(path)
 	return found, filepath.Base(found), err
@@ -129,9 +133,9 @@ func isFile(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// isPath says that a model's name is meant as a directory: it cannot be one of the hub, or begins with a directory
+// isPath says that a model's name is meant as a path: it cannot be one of the hub, is that of a GGUF file, or begins with a directory
 // that is there.
 func isPath(name string) bool {
 	first, _, below := strings.Cut(name, "/")
-	return !hub.IsName(name) || below && isDir(first)
+	return !hub.IsName(name) || gguf.IsName(name) || below && isDir(first)
 }
