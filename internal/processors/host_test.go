@@ -2,6 +2,7 @@ package processors
 
 import (
 	"context"
+	"encoding/gob"
 	"errors"
 	"net"
 	"path/filepath"
@@ -182,6 +183,50 @@ func TestOrderOfAHostThatHangs(t *testing.T) {
 		t.Errorf("the stage began after %v", took)
 	}
 	listener.Close()
+}
+
+// TestSlotsOfAHostThatIsSilentForAWhile: what waits goes on meanwhile, and what runs still has its slot when the host is back.
+func TestSlotsOfAHostThatIsSilentForAWhile(t *testing.T) {
+	p, h := New(2), &host{core: stages.New(parametersOf(1)), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	here, err := net.Dial("unix", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group, runs sync.WaitGroup
+	group.Go(func() { h.serveMember(there) })
+	group.Go(func() { p.followLink(t.Context(), &link{conn: here, out: gob.NewEncoder(here), opened: time.Now()}) })
+	eventually(t, "it follows", linked(p))
+	letGo := make(chan struct{})
+	hold(t, p, &runs, letGo)
+	h.mu.Lock()
+	next := Stage{Takes: time.Second}
+	if _, err := p.Do(t.Context(), next, func() error { return nil }); err != nil || p.link() != nil {
+		t.Errorf("meanwhile: %v, with the link %v", err, p.link())
+	}
+	h.mu.Unlock()
+	eventually(t, "it follows again", linked(p))
+	var running atomic.Bool
+	running.Store(true)
+	runs.Go(func() {
+		if _, err := p.Do(t.Context(), next, func() error { return nil }); err != nil || running.Load() {
+			t.Errorf("beside the one that has the slot: %v", err)
+		}
+	})
+	eventually(t, "the host has one that waits", func() bool { waiting, _ := p.Load(); return waiting == 1 })
+	running.Store(false)
+	close(letGo)
+	runs.Wait()
+	here.Close()
+	group.Wait()
 }
 
 // TestWhoLeavesAHostsOrder: a context that ends withdraws what waits in the host's order.

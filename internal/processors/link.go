@@ -11,8 +11,8 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
-// A host's order that has not answered for silence while stages wait is given up; pings ask for an answer. It is
-// looked for again every redial.
+// A host's order that has not answered for silence while stages wait is waited for no more until it is heard again; pings ask for
+// an answer. One that is lost is looked for every redial.
 const (
 	silence = 100 * time.Millisecond
 	redial  = 250 * time.Millisecond
@@ -56,7 +56,7 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 	ended := make(chan struct{})
 	group.Go(func() { p.watchSilence(l, ended) }) // ends with ended
 	in := gob.NewDecoder(l.conn)
-	for greeted := false; ; greeted = true {
+	for {
 		var r reply
 		if in.Decode(&r) != nil {
 			break
@@ -64,11 +64,9 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 		l.note(&r)
 		p.told.Store(&r.Load)
 		p.mu.Lock()
-		if !greeted {
-			p.host = l
-		}
+		p.host = l
 		for _, a := range r.Actions {
-			p.accept(a)
+			p.accept(l, a)
 		}
 		p.mu.Unlock()
 	}
@@ -83,7 +81,8 @@ func (l *link) note(r *reply) {
 	l.load.Store(&r.Load)
 }
 
-// watchSilence closes a connection that does not answer while stages wait.
+// watchSilence has this process's own order take what waits for a host that does not answer. The connection stays, and with it the
+// slots of stages that run: the host, which may have had no processor for a while, still counts them when it is back.
 func (p *Pool) watchSilence(l *link, ended <-chan struct{}) {
 	tick := time.NewTicker(silence / 2)
 	defer tick.Stop()
@@ -94,14 +93,14 @@ func (p *Pool) watchSilence(l *link, ended <-chan struct{}) {
 			return
 		}
 		p.mu.Lock()
-		wanted := p.waitsFor(l)
+		wanted := p.host != l || p.waitsFor(l)
 		if wanted {
 			l.step(nil)
 		}
-		p.mu.Unlock()
 		if wanted && asked && time.Since(l.opened)-time.Duration(l.heard.Load()) > silence {
-			l.conn.Close()
+			p.leaveLink(l)
 		}
+		p.mu.Unlock()
 		asked = wanted
 	}
 }
@@ -114,11 +113,16 @@ func (l *link) step(event any) {
 	}
 }
 
-// loseLink has what waited for the host's decision ask this process's own order.
+// loseLink ends a connection.
 func (p *Pool) loseLink(l *link) {
 	l.conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.leaveLink(l)
+}
+
+// leaveLink has what waits for the host's decision ask this process's own order; the caller holds mu.
+func (p *Pool) leaveLink(l *link) {
 	if p.host == l {
 		p.host = nil
 	}

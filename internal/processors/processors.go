@@ -294,7 +294,10 @@ func (p *Pool) askWith(a stages.Ask, expired chan struct{}) *waiter {
 
 // wait has w wait for what it asks for by an event, which an order takes; the caller holds mu.
 func (p *Pool) wait(w *waiter, event any) {
-	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is lost, or has forgotten it
+	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is silent, or has forgotten it
+		if linked {
+			l.step(stages.Withdraw{ID: w.ask.ID})
+		}
 		w.in, event = p.order(), w.ask
 	}
 	p.open[w.ask.ID], w.waits = w, true
@@ -329,15 +332,15 @@ type ownOrder struct{ *Pool }
 
 func (o ownOrder) step(event any) {
 	for _, a := range o.own.Step(time.Now(), event) {
-		o.accept(a)
+		o.accept(o, a)
 	}
 }
 
-// accept tells a stage what becomes of it; the caller holds mu.
-func (p *Pool) accept(a stages.Action) {
+// accept tells a stage what becomes of it, if it is still the order's that decides so; the caller holds mu.
+func (p *Pool) accept(of order, a stages.Action) {
 	w := p.open[a.ID]
 	switch {
-	case w == nil:
+	case w == nil || w.in != of:
 	case a.Verdict == stages.Expired:
 		p.expire(w)
 	case w.waits:
