@@ -173,6 +173,15 @@ type Vector interface {
 	Len() int
 }
 
+// Norm is a normalisation of rows, x / sqrt(mean(x^2) + Eps) * Weight (Zhang and Sennrich, Root Mean Square Layer Normalization,
+// 2019), or, Centred, the same of x less its mean, plus Bias, which may be nil (Ba, Kiros and Hinton, Layer Normalization, 2016).
+// Without Weight it is none: it leaves x as it is.
+type Norm struct {
+	Weight, Bias Vector
+	Eps          float32
+	Centred      bool
+}
+
 // Rope is the rotary angles of positions 0..max-1 for one head dimension.
 type Rope interface {
 	Held
@@ -223,16 +232,34 @@ type Segment struct {
 type RopeSpec struct {
 	Heads Heads
 	Rope  Rope   // nil: no rotation, which Encoders alone compute
-	QNorm Vector // nil, or per-head RMS normalisation before the rotation (Qwen3)
+	QNorm Vector // nil, or RMS normalisation before the rotation: of each head where it has Dim weights (Qwen3), of all heads together where more (OLMo 2)
 	KNorm Vector
 	Eps   float32
+}
+
+// WholeNorms says whether the norms are of all heads together, or what is wrong with them.
+func (s *RopeSpec) WholeNorms() (bool, error) {
+	each, all := true, true
+	for _, n := range []struct {
+		weight Vector
+		heads  int
+	}{{s.QNorm, s.Heads.Q}, {s.KNorm, s.Heads.KV}} {
+		if n.weight != nil && n.heads > 0 {
+			each, all = each && n.weight.Len() == s.Heads.Dim, all && n.weight.Len() == n.heads*s.Heads.Dim
+		}
+	}
+	if !each && !all {
+		return false, fmt.Errorf("norms of queries and keys: want %d weights each, or as many as all of their heads have dimensions", s.Heads.Dim)
+	}
+	return !each, nil
 }
 
 // AttentionSpec is the shape of causal attention.
 type AttentionSpec struct {
 	Heads  Heads
 	Scale  float32
-	Window int // a token sees itself and the Window-1 tokens before it; 0 = all (Mistral's sliding window)
+	Window int     // a token sees itself and the Window-1 tokens before it; 0 = all (Mistral's sliding window)
+	Cap    float32 // 0, or scores become Cap * tanh(score / Cap) before the softmax (Gemma 2)
 }
 
 // RopeAt is what a pair is turned by at a position: the cosine and sine of pos*freq (a product in float32, as transformers has it), times scale; a
@@ -297,23 +324,29 @@ type Backend interface {
 
 	// Embed sets x[i] = scale * table[ids[i]]. Sync returns an error for an id beyond the table, and for a table of I8.
 	Embed(x Mat, table Table, ids []uint32, scale float32)
-	// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias, for Q, K and V.
-	NormLinear(dst Mat, x Mat, w Vector, eps float32, l Linear)
+	// NormLinear sets dst = n(x) l^T + bias, for Q, K and V.
+	NormLinear(dst, x Mat, n Norm, l Linear)
 	// StoreKV normalises (if asked) and rotates the queries in place and the keys, and writes keys and
 	// values into the segments' blocks.
 	StoreKV(qkv Mat, spec RopeSpec, blockTokens int, segs []Segment)
 	// CopyKV copies a block of so many bytes, KVBlockBytes of its tokens, to another one.
 	CopyKV(dst, src KVBlock, bytes int64)
-	// Attention sets rows of dst [rows, Q*Dim] to softmax(q k^T scale) v over all positions up to each
-	// row's own. Of qkv only the queries are read.
+	// Attention sets rows of dst [rows, Q*Dim] to softmax(q k^T scale) v, with scores capped where there is a Cap, over all
+	// positions up to each row's own. Of qkv only the queries are read.
 	Attention(dst Mat, qkv Mat, spec AttentionSpec, blockTokens int, segs []Segment)
 	// AddLinear sets x += src l^T + bias.
 	AddLinear(x Mat, src Mat, l Linear)
-	// MLP sets x += down(act(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
-	MLP(x Mat, w Vector, eps float32, act Activation, gated, down Linear)
-	// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], float32; nil ids mean every row of
+	// MLP sets x += down(h), where h = act(up(n(x))) or, with a gated up, act(g) * u for (g, u) = up(n(x)).
+	MLP(x Mat, n Norm, act Activation, up, down Linear)
+	// Product sets dst = src l^T + bias, and MLPProduct dst, which is not x, to what MLP adds: float32, of a Rank also other
+	// PartialTypes.
+	Product(dst, src Mat, l Linear)
+	MLPProduct(dst, x Mat, n Norm, act Activation, up, down Linear)
+	// AddNorm sets x += n(src), where src is float32, too, and n not Centred.
+	AddNorm(x, src Mat, n Norm)
+	// Logits sets dst[i][j] = n(x)[i] . table[ids[j]], float32; nil ids mean every row of
 	// the table.
-	Logits(dst Mat, x Mat, w Vector, eps float32, table Table, ids []uint32)
+	Logits(dst, x Mat, n Norm, table Table, ids []uint32)
 
 	// Sync waits until all calls so far have taken effect, and returns the first error since the last Sync.
 	Sync() error

@@ -8,14 +8,11 @@ type Rank interface {
 
 	// PartialTypes lists the types that partials may have; float32 is the first.
 	PartialTypes() []DType
-	// Product sets the partial dst = src l^T + bias.
-	Product(dst, src Mat, l Linear)
-	// MLPProduct sets the partial dst = down(act(g) * u), with (g, u) as in MLP; dst is not x.
-	MLPProduct(dst, x Mat, w Vector, eps float32, act Activation, gated, down Linear)
-	// AddSum sets x += parts[0] + parts[1] + ...; the parts are summed in this order first, in float32,
+	// AddSum sets x += parts[0] + parts[1] + ..., and SetSum x to that; the parts are summed in this order first, in float32,
 	// and are of one type. They may lie
 	// in buffers of other ranks of the same kind where the device can read those.
 	AddSum(x Mat, parts []Mat)
+	SetSum(x Mat, parts []Mat)
 	// SubTable is the view of rows [from, to) of t, which keeps the memory: the view ends with t and is
 	// not freed.
 	SubTable(t Table, from, to int) Table

@@ -446,7 +446,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		{"no hub", []string{"HF_ENDPOINT=http://me:secret@127.0.0.1:1", "HF_HOME=" + empty}, []string{"serve", "--port", "0", "--model", "nobody/nothing"}, cli.ExitFailure, []string{"cannot reach 127.0.0.1:1"}},
 		{"missing directory", nil, []string{"serve", "--port", "0", "--model", "./no/such"}, cli.ExitConfig, []string{"./no/such", "no such file", "want the directory of a checkpoint"}},
 		{"a file", nil, []string{"serve", "--port", "0", "--model", file}, cli.ExitConfig, []string{file, "is a file, want the directory"}},
-		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, cli.ExitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM"}},
+		{"gpt2", nil, []string{"serve", "--port", "0", "--model", gpt2}, cli.ExitConfig, []string{gpt2, "unsupported architecture [GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM"}},
 		{"too little memory", nil, []string{"serve", "--port", "0", "--kv-cache-memory-bytes", "500TiB"}, cli.ExitMemory, []string{"available", "--max-model-len"}},
 		{"unknown flag", nil, []string{"serve", "--prot", "1"}, cli.ExitUsage, []string{"--prot", "nearest is --port"}},
 		{"bad value", nil, []string{"serve", "--port", "many"}, cli.ExitConfig, []string{"--port", "many"}},

@@ -18,7 +18,7 @@ type embedding struct {
 type norm struct{ weight, bias kernels.Vector }
 
 func (n *norm) kernelNorm(s *spec) kernels.Norm {
-	return kernels.Norm{Weight: n.weight, Bias: n.bias, Eps: s.eps}
+	return kernels.Norm{Weight: n.weight, Bias: n.bias, Eps: s.eps, Centred: true}
 }
 
 // layer is one transformer layer's weights.

@@ -105,7 +105,7 @@ func (p *Pass) projectRows(g *group, n int) {
 	}
 	to := p.row + n
 	qkv := p.work.qkv.Slice(p.row, to)
-	m.backend.LayerNormLinear(qkv, p.work.x.Slice(p.row, to), before, l.qkv)
+	m.backend.NormLinear(qkv, p.work.x.Slice(p.row, to), before, l.qkv)
 	spec := kernels.RopeSpec{Heads: s.heads}
 	if i := s.rope[p.layer]; i >= 0 {
 		spec.Rope = m.ropes[i]
@@ -141,11 +141,11 @@ func (p *Pass) mixRows(g *group, n int) {
 	b.AttentionBothWays(attn, p.work.qkv.Slice(p.row, to), spec, blockTokens, g.rowSegments(p.row, to))
 	b.AddLinear(x, attn, l.out)
 	if !s.after {
-		b.LayerNormMLP(x, l.mlpNorm.kernelNorm(s), s.act, l.up, l.down)
+		b.MLP(x, l.mlpNorm.kernelNorm(s), s.act, l.up, l.down)
 		return
 	}
 	b.LayerNorm(x, x, l.attnNorm.kernelNorm(s))
-	b.LayerNormMLP(x, kernels.Norm{}, s.act, l.up, l.down)
+	b.MLP(x, kernels.Norm{}, s.act, l.up, l.down)
 	b.LayerNorm(x, x, l.mlpNorm.kernelNorm(s))
 }
 

@@ -36,7 +36,11 @@ func equalAnswers(t *testing.T, how string, got, want *engine.Answer) {
 // on what was cached, on what else is in the pass, nor on passes in between.
 func TestSameBits(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b kernels.Backend) {
-		for _, name := range goldenModels {
+		names := goldenModels
+		if _, several := b.(severalRanks); several {
+			names = sharedModels()
+		}
+		for _, name := range names {
 			t.Run(name, func(t *testing.T) { sameBits(t, name, b) })
 		}
 	})

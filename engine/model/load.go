@@ -11,14 +11,16 @@ import (
 
 // layer is one transformer layer's weights.
 type layer struct {
-	attnNorm     kernels.Vector
+	attn, mlp    sublayerNorms
 	qkv          kernels.Linear
 	qNorm, kNorm kernels.Vector // nil unless the family has them
 	out          kernels.Linear
-	mlpNorm      kernels.Vector
-	gated, down  kernels.Linear
+	up, down     kernels.Linear
 	rotation     int // of m.ropes
 }
+
+// sublayerNorms are those of what attention or the MLP is given, and of what it gives; families have both or one.
+type sublayerNorms struct{ before, after kernels.Norm }
 
 // lastLayer has its queries apart from keys and values, since it computes them at other rows.
 type lastLayer struct {
@@ -52,23 +54,33 @@ func (m *Model) weightChunks() []store.Chunk {
 func (m *Model) layerParts(i int) []store.Part {
 	s, name, last := &m.spec, m.spec.LayerName(i), i == m.spec.Layers-1
 	x := s.Matrices(i)
-	qkv, out, gateUp, down := x[:3], x[3:4], x[4:6], x[6:]
+	qkv, out, up, down := x[:3], x[3:4], x[4:len(x)-1], x[len(x)-1:]
 	l := &m.last.layer
 	if !last {
 		l = &m.layers[i]
 	}
 	l.rotation = s.LayerRotation[i]
 	parts := []store.Part{
-		m.tensorPart("vector", setField(&l.attnNorm), newTensor(name+"input_layernorm.weight", s.Hidden)),
 		m.matrixPart("output", setField(&l.out), out, s.OutBias),
-		m.tensorPart("vector", setField(&l.mlpNorm), newTensor(name+"post_attention_layernorm.weight", s.Hidden)),
-		m.matrixPart("gated", setField(&l.gated), gateUp, false),
+		m.matrixPart("gated", setField(&l.up), up, false),
 		m.matrixPart("output", setField(&l.down), down, false),
 	}
+	for to, norm := range map[*kernels.Norm]string{
+		&l.attn.before: s.Norms.Attention, &l.attn.after: s.Norms.AttentionGave, &l.mlp.before: s.Norms.MLP, &l.mlp.after: s.Norms.MLPGave,
+	} {
+		*to = kernels.Norm{Eps: s.Eps}
+		if norm != "" {
+			parts = append(parts, m.tensorPart("vector", setField(&to.Weight), newTensor(name+norm+".weight", s.Hidden)))
+		}
+	}
 	if s.QKNorm {
+		q, k := s.Heads.Dim, s.Heads.Dim
+		if s.WholeQKNorm {
+			q, k = q*s.Heads.Q, k*s.Heads.KV
+		}
 		parts = append(parts,
-			m.tensorPart("vector", setField(&l.qNorm), newTensor(name+"self_attn.q_norm.weight", s.Heads.Dim)),
-			m.tensorPart("vector", setField(&l.kNorm), newTensor(name+"self_attn.k_norm.weight", s.Heads.Dim)))
+			m.tensorPart("vector", setField(&l.qNorm), newTensor(name+"self_attn.q_norm.weight", q)),
+			m.tensorPart("vector", setField(&l.kNorm), newTensor(name+"self_attn.k_norm.weight", k)))
 	}
 	if !last {
 		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))

@@ -152,6 +152,9 @@ func describeModel(config weights.Config, b kernels.Backend, opts Options) (*Mod
 	if opts, err = opts.withDefaults(&s); err != nil {
 		return nil, err
 	}
+	if r, ok := b.(severalRanks); ok && r.Ranks() > 1 && s.WholeQKNorm {
+		return nil, fmt.Errorf("%d ranks cannot share norms of queries and keys over all heads together: want 1", r.Ranks())
+	}
 	return &Model{
 		spec: s, opts: opts, backend: b,
 		layers: make([]layer, s.Layers-1),

@@ -39,11 +39,25 @@ func cpuRanks(t testing.TB, n int) kernels.Backend {
 	return ranksOf(t, n, func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: 1}) })
 }
 
+// sharedModels are the golden models that ranks can share: OLMo's norms are of all heads together.
+func sharedModels() []string {
+	return slices.DeleteFunc(slices.Clone(goldenModels), func(name string) bool { return strings.HasPrefix(name, "olmo") })
+}
+
+// TestRanksRefuseWholeNorms: before a pass finds out.
+func TestRanksRefuseWholeNorms(t *testing.T) {
+	config, source := goldenSource(t, "olmo2")
+	b := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
+	if _, err := New(config, source, b, Options{}); err == nil || !strings.Contains(err.Error(), "2 ranks cannot share norms") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestRanksEqualTransformers holds models over several ranks to what one device is held to: the
 // reference to 1e-4, the processor to transformers' own bfloat16 run. Heads that the ranks cannot
 // share evenly are among them.
 func TestRanksEqualTransformers(t *testing.T) {
-	for _, name := range goldenModels {
+	for _, name := range sharedModels() {
 		t.Run(name, func(t *testing.T) {
 			g := readGolden(t, name)
 			reference := ranksOf(t, 2, func() (kernels.Rank, error) { return ref.New().(kernels.Rank), nil })
@@ -81,8 +95,8 @@ func (r narrowRank) Product(dst, src kernels.Mat, l kernels.Linear) {
 	r.round(dst)
 }
 
-func (r narrowRank) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	r.Rank.MLPProduct(dst, x, w, eps, act, gated, down)
+func (r narrowRank) MLPProduct(dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	r.Rank.MLPProduct(dst, x, n, act, up, down)
 	r.round(dst)
 }
 
@@ -104,7 +118,7 @@ func TestNarrowPartials(t *testing.T) {
 	join := func(all *distance, d distance) {
 		all.worst, all.sum, all.count = max(all.worst, d.worst), all.sum+d.mean(), all.count+1
 	}
-	for _, name := range append(goldenModels, realShape) {
+	for _, name := range append(sharedModels(), realShape) {
 		g := readGolden(t, name)
 		join(&wide, measure(t, newModel(t, name, cpuRanks(t, 2), Options{}), g))
 		d := measure(t, newModel(t, name, ranksOf(t, 2, func() (kernels.Rank, error) {

@@ -82,16 +82,15 @@ func segmentsOf(asked []question) (segs []kernels.Segment) {
 
 // finishLastLayer takes rows asked about, side by side, through the rest of the last layer.
 func (p *Pass) finishLastLayer(l *lastLayer, window int, asked []question, segs []kernels.Segment) kernels.Mat {
-	m, b, eps, h := p.m, p.m.backend, p.m.spec.Eps, p.m.spec.Heads
+	m, b, h := p.m, p.m.backend, p.m.spec.Heads
 	x := m.work.asked.Slice(0, len(asked))
 	p.eachRun(asked, x, p.copyRows)
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
 	q := viewColumns(qkv, 0, h.Q*h.Dim)
-	b.NormLinear(q, x, l.attnNorm, eps, l.q)
+	b.NormLinear(q, x, l.attn.before, l.q)
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, segs)
-	b.AddLinear(x, attn, l.out)
-	b.MLP(x, l.mlpNorm, eps, m.spec.Act, l.gated, l.down)
+	m.addSublayers(x, attn, &l.layer)
 	return x
 }
 

@@ -28,6 +28,7 @@ type workspace struct {
 	scratch  *scratch    // KV of the layer being computed, where no page is given; nil: there is no memory
 	qkv      kernels.Mat // a chunk's queries, keys and values
 	attn     kernels.Mat // a chunk's attention
+	given    kernels.Mat // what a sub-layer gives of a chunk, before its norm; no rows where there is none
 	asked    kernels.Mat // rows of the residual stream that are asked about, side by side
 	logits   kernels.Mat // float32
 
@@ -41,10 +42,15 @@ func (m *Model) workspaceViews() workspace {
 	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
+	given := 0
+	if s.Norms.AttentionGave != "" || s.Norms.MLPGave != "" {
+		given = o.ChunkRows
+	}
 	return workspace{
 		residual: streamSlots{Slot: mat(o.ChunkRows, s.Hidden, kernels.F32)},
 		qkv:      mat(o.ChunkRows, s.Heads.QKVCols(), act),
 		attn:     mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
+		given:    mat(given, s.Hidden, kernels.F32),
 		asked:    mat(o.ChunkRows, s.Hidden, kernels.F32),
 		logits:   mat(min(logitRows, o.ChunkRows), s.Columns(), kernels.F32),
 	}
@@ -55,6 +61,7 @@ const (
 	residualRegion = iota
 	qkvRegion
 	attnRegion
+	givenRegion
 	askedRegion
 	logitsRegion
 	kvRegion
@@ -77,7 +84,7 @@ func (m *Model) workSize() workSize {
 		streams: streamSize{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
 		row:     4 * int64(s.Hidden), vocab: s.Columns(),
 		regions: [regions]int64{
-			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
+			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), givenRegion: matBytes(v.given), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
 			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.Heads, o.BlockTokens),
 		},
 	}
@@ -175,7 +182,7 @@ func (m *Model) Use(w *Workspace) error {
 	}
 	v := m.workspaceViews()
 	v.residual.streamMemory = &w.streams
-	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, askedRegion: &v.asked, logitsRegion: &v.logits} {
+	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, givenRegion: &v.given, askedRegion: &v.asked, logitsRegion: &v.logits} {
 		at.Buf = w.buffers[i]
 	}
 	v.scratch = &w.scratch

@@ -76,7 +76,9 @@ static void set_block(const attention *at, int thread, int row, int end, pf_atte
 	char *queries = (char *)(top + most);
 	r->count = pf_min(at->ops->block, end - row);
 	r->padded = at->padded;
-	r->scale = at->args->scale * 1.44269504088896341f;
+	r->cap = at->args->cap;
+	r->inner = r->cap > 0 ? at->args->scale / r->cap : 0;
+	r->scale = (r->cap > 0 ? 1 : at->args->scale) * 1.44269504088896341f;
 	r->queries = queries + (size_t)row * at->padded * at->ops->operand;
 	r->scores = scores;
 	r->top = top + row;

@@ -88,8 +88,10 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	args := C.pf_store_kv_args{
 		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride),
 		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim),
-		q_norm: b.headNorm(spec.QNorm, h.Dim), k_norm: b.headNorm(spec.KNorm, h.Dim), eps: C.float(spec.Eps),
-		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
+		eps: C.float(spec.Eps), block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
+	}
+	if !b.setNorms(&args, spec) {
+		return
 	}
 	if r, ok := spec.Rope.(*rope); ok {
 		for _, s := range segs {
@@ -104,12 +106,22 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	C.pf_store_kv(b.pool, b.isa, &args)
 }
 
-func (b *Backend) headNorm(w kernels.Vector, dim int) *C.float {
-	if w == nil {
-		return nil
+// setNorms sets those of queries and keys, which are both of each head or both of all.
+func (b *Backend) setNorms(args *C.pf_store_kv_args, spec kernels.RopeSpec) bool {
+	whole, err := spec.WholeNorms()
+	if err != nil {
+		b.fail("StoreKV: %w", err)
+		return false
 	}
-	if w.Len() != dim {
-		b.fail("StoreKV: got %d norm weights, want %d", w.Len(), dim)
+	if whole {
+		args.whole_norms = 1
+	}
+	args.q_norm, args.k_norm = normFloats(spec.QNorm), normFloats(spec.KNorm)
+	return true
+}
+
+func normFloats(w kernels.Vector) *C.float {
+	if w == nil {
 		return nil
 	}
 	return w.(*vector).floats()
@@ -131,7 +143,7 @@ func (b *Backend) attend(op string, dst, qkv kernels.Mat, spec kernels.Attention
 	}
 	args := C.pf_attention_args{
 		qkv: bf16(qkv), qkv_stride: C.size_t(qkv.Stride), dst: bf16(dst), dst_stride: C.size_t(dst.Stride),
-		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim), scale: C.float(spec.Scale), window: C.int(spec.Window),
+		q_heads: C.int(h.Q), kv_heads: C.int(h.KV), dim: C.int(h.Dim), scale: C.float(spec.Scale), window: C.int(spec.Window), cap: C.float(spec.Cap),
 		block_tokens: C.int(blockTokens), segments: list, segment_count: C.int(len(segs)),
 	}
 	if bothWays {

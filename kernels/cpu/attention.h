@@ -24,6 +24,7 @@ enum {
 typedef struct pf_attention_rows {
 	int count, padded; // padded is the head dimension in memory
 	float scale;       // of the scores, times log2(e); positive
+	float cap, inner;  // not 0: scores become cap * tanh(inner * score) first
 	// The matrices have room for a whole block of rows. Each instruction set lays queries, scores and out
 	// out as it likes.
 	void *queries; // [count][padded] operands

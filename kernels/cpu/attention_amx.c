@@ -339,6 +339,8 @@ INLINE void attend_as(const int tall, const int padded, const int steps, const p
 	for (int s = 0; s < steps; s++, copy += STEP * padded)
 		values[s] = values_of(k, from + s, padded, copy);
 	score(tall, padded, steps, r->queries, keys, r->scores);
+	for (int i = 0; r->cap > 0 && i < steps * STEP * ROWS; i += PF_LANES)
+		vf_store(r->scores + i, vf_cap(vf_load(r->scores + i), r->inner, r->cap));
 	if (r->masked && (r->first[ROWS - 1] > from * STEP || r->last[0] < (from + steps) * STEP))
 		for (int s = 0; s < steps; s++)
 			hide(r, from + s, r->scores + s * STEP * ROWS);

@@ -63,6 +63,8 @@ static void attend(const pf_attention_rows *r, const pf_attention_keys *k)
 	score_all(r, k);
 	int even_from = from & -2 * PF_KV_GROUP, even_to = (to + PF_KV_GROUP) & -2 * PF_KV_GROUP;
 	for (int i = 0; i < r->count; i++) {
+		for (int j = from; r->cap > 0 && j < to; j += PF_LANES)
+			vf_store(r->scores + i * PF_KEY_TILE + j, vf_cap(vf_load(r->scores + i * PF_KEY_TILE + j), r->inner, r->cap));
 		if (r->masked)
 			hide(r, i, from, to);
 		hide_all(r, i, even_from, from);

@@ -140,9 +140,13 @@ func BenchmarkLinear(b *testing.B) {
 			shapes [][2]int
 			run    func(m *cpu.Backend, l *layer, r *residuals)
 		}{
-			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.NormLinear(r.wide, r.x, l.norm, 1e-6, l.qkv) }},
+			{"NormLinear", [][2]int{{qkvOut, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) {
+				m.NormLinear(r.wide, r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, l.qkv)
+			}},
 			{"AddLinear", [][2]int{{hidden, hidden}}, func(m *cpu.Backend, l *layer, r *residuals) { m.AddLinear(r.x, r.narrow, l.o) }},
-			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(m *cpu.Backend, l *layer, r *residuals) { m.MLP(r.x, l.norm, 1e-6, kernels.SiLU, l.gated, l.down) }},
+			{"MLP", [][2]int{{2 * inter, hidden}, {hidden, inter}}, func(m *cpu.Backend, l *layer, r *residuals) {
+				m.MLP(r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, kernels.SiLU, l.gated, l.down)
+			}},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, rows), func(b *testing.B) {
 				backend := newBackend(b)
@@ -198,7 +202,7 @@ func benchLogits(b *testing.B, make func(rows, cols int) kernels.HostTensor, ele
 	shortest := time.Hour
 	for b.Loop() {
 		start := time.Now()
-		backend.Logits(dst, x, norm, 1e-6, table, nil)
+		backend.Logits(dst, x, kernels.Norm{Weight: norm, Eps: 1e-6}, table, nil)
 		shortest = min(shortest, time.Since(start))
 	}
 	if err := backend.Sync(); err != nil {
@@ -255,7 +259,7 @@ func BenchmarkQuantised(b *testing.B) {
 					for b.Loop() {
 						for i, m := range both {
 							start := threadTime(b)
-							backend.MLP(x, norm, 1e-6, kernels.SiLU, m.gated, m.down)
+							backend.MLP(x, kernels.Norm{Weight: norm, Eps: 1e-6}, kernels.SiLU, m.gated, m.down)
 							shortest[i] = min(shortest[i], threadTime(b)-start)
 						}
 					}

@@ -111,7 +111,7 @@ func testListedRows(t *testing.T, b *cpu.Backend, head kernels.HostTensor, norm 
 	x := upload(t, b, rows, head.Cols, values)
 	logits := func(table kernels.Table, ids []uint32, n int) []float32 {
 		dst := upload(t, b, rows, n, make([]float32, rows*n))
-		b.Logits(dst, x, norm, 1e-6, table, ids)
+		b.Logits(dst, x, kernels.Norm{Weight: norm, Eps: 1e-6}, table, ids)
 		return download(t, b, dst)
 	}
 	all := logits(table, nil, head.Rows)
@@ -176,7 +176,7 @@ func TestNaNStaysVisible(t *testing.T) {
 	}
 	values[7*width+3] = float32(math.NaN())
 	x := upload(t, b, rows, width, values)
-	b.MLP(x, norm, 1e-6, kernels.SiLU, gated, down)
+	b.MLP(x, kernels.Norm{Weight: norm, Eps: 1e-6}, kernels.SiLU, gated, down)
 	for i, v := range download(t, b, x) {
 		if isNaN := v != v; isNaN != (i/width == 7) {
 			t.Fatalf("element %d of row %d is %v", i%width, i/width, v)
@@ -198,7 +198,7 @@ func TestMisfitsAreReported(t *testing.T) {
 	}
 	x := upload(t, b, 2, 48, make([]float32, 96))
 	dst := kernels.Mat{Buf: x.Buf, Rows: 2, Cols: 32, Stride: 32, Type: kernels.BF16}
-	b.NormLinear(dst, x, norm, 1e-6, l)
+	b.NormLinear(dst, x, kernels.Norm{Weight: norm, Eps: 1e-6}, l)
 	if err := b.Sync(); err == nil || !strings.Contains(err.Error(), "[2, 48]") {
 		t.Errorf("48 columns for a matrix of 64: %v", err)
 	}
@@ -309,7 +309,7 @@ func TestScratchBytesIsTrue(t *testing.T) {
 	}
 	x := upload(t, b, rows, width, make([]float32, rows*width))
 	before := resident(t)
-	b.MLP(x, norm, 1e-6, kernels.SiLU, gated, down)
+	b.MLP(x, kernels.Norm{Weight: norm, Eps: 1e-6}, kernels.SiLU, gated, down)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -113,13 +113,17 @@ func (m *measurement) linears(b *testing.B, make func(rows, cols int) kernels.Ho
 		out  int // of all products, at an input of `hidden`
 		run  func(l *layer, r *residuals)
 	}{
-		{"QKV", qkvOut, func(l *layer, r *residuals) { m.NormLinear(r.wide, r.x, l.norm, 1e-6, l.qkv) }},
+		{"QKV", qkvOut, func(l *layer, r *residuals) {
+			m.NormLinear(r.wide, r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, l.qkv)
+		}},
 		{"O", hidden, func(l *layer, r *residuals) { m.AddLinear(r.x, r.narrow, l.o) }},
-		{"MLP", 3 * inter, func(l *layer, r *residuals) { m.MLP(r.x, l.norm, 1e-6, kernels.SiLU, l.gated, l.down) }},
+		{"MLP", 3 * inter, func(l *layer, r *residuals) {
+			m.MLP(r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, kernels.SiLU, l.gated, l.down)
+		}},
 		{"Layer", qkvOut + hidden + 3*inter, func(l *layer, r *residuals) {
-			m.NormLinear(r.wide, r.x, l.norm, 1e-6, l.qkv)
+			m.NormLinear(r.wide, r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, l.qkv)
 			m.AddLinear(r.x, r.narrow, l.o)
-			m.MLP(r.x, l.norm, 1e-6, kernels.SiLU, l.gated, l.down)
+			m.MLP(r.x, kernels.Norm{Weight: l.norm, Eps: 1e-6}, kernels.SiLU, l.gated, l.down)
 		}},
 	} {
 		for _, rows := range []int{1, 16, 32, 64, 128, 512, 2048} {

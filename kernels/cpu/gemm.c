@@ -226,6 +226,26 @@ void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t ds
 	pf_parallel(pool, layer_norm_task, &n, pf_ceil(x->rows, NORM_ROWS));
 }
 
+typedef struct adding {
+	const pf_ops *ops;
+	const pf_rows *src;
+	float *dst;
+	size_t stride;
+} adding;
+
+static void add_norm_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const adding *a = arg;
+	for (int r = task * NORM_ROWS; r < pf_min(a->src->rows, (task + 1) * NORM_ROWS); r++)
+		a->ops->add_norm(a->dst + r * a->stride, a->src->x + r * a->src->stride, a->src);
+}
+
+void pf_add_norm(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *src)
+{
+	pf_parallel(pool, add_norm_task, &(adding){pf_ops_of(isa), src, dst, dst_stride}, pf_ceil(src->rows, NORM_ROWS));
+}
+
 typedef struct logits {
 	const pf_ops *ops;
 	pf_pool *pool;

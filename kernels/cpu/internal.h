@@ -69,6 +69,9 @@ typedef struct pf_ops {
 	// norm sets dst to row x of rows, normalised as they say. room is for a row of floats.
 	void (*norm)(pf_bf16 *dst, const float *x, const pf_rows *rows, float *room);
 
+	// add_norm adds row x of rows, whose norm is PF_RMS_NORM, to dst.
+	void (*add_norm)(float *dst, const float *x, const pf_rows *rows);
+
 	// layer_norm sets dst to row x of rows, whose norm is PF_LAYER_NORM. It may be x.
 	void (*layer_norm)(float *dst, const float *x, const pf_rows *rows);
 

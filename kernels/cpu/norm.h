@@ -84,6 +84,18 @@ static void rms_norm(pf_bf16 *dst, const float *x, const float *weight, float ep
 	}
 }
 
+static void add_norm(float *dst, const float *x, const pf_rows *rows)
+{
+	int n = rows->cols, whole = n / PF_LANES * PF_LANES;
+	float scale = rms_scale(x, rows->eps, n);
+	for (int i = 0; i < whole; i += PF_LANES)
+		vf_store(dst + i, vf_load(dst + i) + vf_load(x + i) * scale * vf_load(rows->weight + i));
+	if (whole < n) {
+		vf y = part(dst + whole, n - whole) + part(x + whole, n - whole) * scale * part(rows->weight + whole, n - whole);
+		memcpy(dst + whole, &y, (size_t)(n - whole) * sizeof *dst);
+	}
+}
+
 static void narrow(pf_bf16 *dst, const float *x, int n)
 {
 	for (int i = 0; i < n; i += PF_LANES) {

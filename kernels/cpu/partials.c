@@ -12,10 +12,10 @@ typedef struct sum {
 	const pf_rows *x;
 	const float *const *parts;
 	const size_t *strides;
-	int count;
+	int count, add;
 } sum;
 
-static void add_task(void *arg, int task, int thread)
+static void sum_task(void *arg, int task, int thread)
 {
 	(void)thread;
 	const sum *s = arg;
@@ -25,14 +25,14 @@ static void add_task(void *arg, int task, int thread)
 			float total = s->parts[0][(size_t)r * s->strides[0] + i];
 			for (int p = 1; p < s->count; p++)
 				total += s->parts[p][(size_t)r * s->strides[p] + i];
-			x[i] += total;
+			x[i] = s->add ? x[i] + total : total;
 		}
 	}
 }
 
-void pf_add_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count)
+void pf_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count, int add)
 {
-	pf_parallel(pool, add_task, &(sum){x, parts, strides, count}, pf_ceil(x->rows, ROWS));
+	pf_parallel(pool, sum_task, &(sum){x, parts, strides, count, add}, pf_ceil(x->rows, ROWS));
 }
 
 static void clear_task(void *arg, int task, int thread)

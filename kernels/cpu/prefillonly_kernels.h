@@ -120,6 +120,7 @@ typedef struct pf_store_kv_args {
 	size_t qkv_stride;
 	int q_heads, kv_heads, dim;
 	const float *q_norm, *k_norm; // [dim], or NULL for no normalisation before the rotation
+	int whole_norms;              // of all heads together: [q_heads*dim] and [kv_heads*dim]
 	float eps;
 	const float *cosines, *sines; // [position][rope_dim/2]
 	int rope_dim;                 // rotated are pairs (i, i+rope_dim/2) of the first rope_dim elements; 0 = none
@@ -134,7 +135,7 @@ typedef struct pf_attention_args {
 	pf_bf16 *dst; // [rows][dst_stride], q_heads*dim wide
 	size_t dst_stride;
 	int q_heads, kv_heads, dim;
-	float scale;
+	float scale, cap; // scores are capped by tanh, but for a cap of 0
 	int window;    // 0 = all positions up to the row's own
 	int both_ways; // else those behind it, too; a window reaches to both sides
 	int block_tokens;
@@ -222,6 +223,9 @@ int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_ro
 // pf_layer_norm sets rows of dst, floats or bf16, to those of x normalised, which may be the same memory.
 void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t dst_stride, const pf_rows *x);
 
+// pf_add_norm adds rows of src, normalised by their PF_RMS_NORM, to those of dst.
+void pf_add_norm(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *src);
+
 // pf_logits dots every normalised row with the table's rows ids[0..count), or 0..count-1 when ids is
 // NULL. The table is row-major bf16, x->cols wide.
 int pf_logits(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_bf16 *table,
@@ -243,9 +247,9 @@ void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const u
 // pf_clear sets rows of x to zero.
 void pf_clear(pf_pool *pool, const pf_rows *x);
 
-// pf_add_sum adds parts[0] + parts[1] + ..., summed in this order, to x; rows of part i are strides[i]
+// pf_sum sets x to parts[0] + parts[1] + ..., summed in this order, or adds that; rows of part i are strides[i]
 // apart.
-void pf_add_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count);
+void pf_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count, int add);
 
 // pf_shared_bytes bounds what the operations ask of pf_pool_shared for so many rows and matrices of
 // up to max_in x max_out.

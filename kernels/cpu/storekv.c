@@ -107,6 +107,28 @@ static void store_values(pf_bf16 *values, int slot, const pf_bf16 *value, size_t
 	}
 }
 
+// normalise_heads sets a row of heads to the RMS norm of all of them together.
+static void normalise_heads(pf_bf16 *heads, int count, int dim, const float *weight, float eps)
+{
+	float x[MAX_DIM + SUMS], sums[SUMS] = {0}, square = 0;
+	memset(x + dim, 0, SUMS * sizeof *x);
+	for (int h = 0; h < count; h++) {
+		widen(x, heads + (size_t)h * dim, dim);
+		for (int i = 0; i < dim; i += SUMS)
+			for (int j = 0; j < SUMS; j++)
+				sums[j] += x[i + j] * x[i + j];
+	}
+	for (int j = 0; j < SUMS; j++)
+		square += sums[j];
+	float scale = 1 / sqrtf(square / ((float)count * (float)dim) + eps);
+	for (int h = 0; h < count; h++, heads += dim, weight += dim) {
+		widen(x, heads, dim);
+		for (int i = 0; i < dim; i++)
+			x[i] = x[i] * scale * weight[i];
+		narrow(heads, x, dim);
+	}
+}
+
 // turned is the head that prepare makes of one, in room unless it is the same.
 static const pf_bf16 *turned(pf_bf16 *room, const pf_bf16 *head, const pf_store_kv_args *a, const float *weight, const float *cosines, const float *sines)
 {
@@ -183,6 +205,18 @@ static void store_run(pf_kv_layout layout, const pf_store_kv_args *a, const pf_s
 // store_rows stores rows of a segment, block by block.
 static void store_rows(pf_kv_layout layout, const pf_store_kv_args *a, const pf_segment *s, int row, int rows)
 {
+	pf_store_kv_args plain = *a;
+	if (a->whole_norms) {
+		for (int r = row; r < row + rows; r++) {
+			pf_bf16 *heads = a->qkv + (size_t)(s->row + r) * a->qkv_stride;
+			if (a->q_norm && a->q_heads > 0)
+				normalise_heads(heads, a->q_heads, a->dim, a->q_norm, a->eps);
+			if (a->k_norm && a->kv_heads > 0)
+				normalise_heads(heads + (size_t)a->q_heads * a->dim, a->kv_heads, a->dim, a->k_norm, a->eps);
+		}
+		plain.q_norm = plain.k_norm = NULL;
+		a = &plain;
+	}
 	turn_queries(a, s, row, rows);
 	for (int n; rows > 0; row += n, rows -= n) {
 		n = pf_min(rows, a->block_tokens - (s->pos + row) % a->block_tokens);

@@ -116,7 +116,7 @@ func (b *Backend) embedded(op string, x kernels.Mat, t kernels.Table, ids []uint
 	if !b.within(op, t, ids) || !b.fits(op, "x", x, len(ids), t.Cols(), kernels.F32) {
 		return C.pf_rows{}, false
 	}
-	return b.residual(op, x, nil, 0)
+	return b.residual(op, x, kernels.Norm{})
 }
 
 // within checks ids.
@@ -132,7 +132,7 @@ func (b *Backend) within(op string, t kernels.Table, ids []uint32) bool {
 
 // Logits packs 32 rows of a bfloat16 table at a time, so that one row of x reads the table once, and many
 // run at the rate of the other products. Codes are packed already.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+func (b *Backend) Logits(dst, x kernels.Mat, n kernels.Norm, t kernels.Table, ids []uint32) {
 	count := t.Rows()
 	if ids != nil {
 		count = len(ids)
@@ -140,7 +140,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if !b.within("Logits", t, ids) || !b.fits("Logits", "dst", dst, x.Rows, count, kernels.F32) || !b.fits("Logits", "x", x, x.Rows, t.Cols(), kernels.F32) {
 		return
 	}
-	rows, ok := b.residual("Logits", x, w, eps)
+	rows, ok := b.residual("Logits", x, n)
 	if !ok {
 		return
 	}

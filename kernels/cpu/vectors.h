@@ -86,4 +86,7 @@ static inline vf vf_exp(vf x)
 	return p * (vf)power;
 }
 
+// vf_cap is cap * tanh(x * inner).
+static inline vf vf_cap(vf x, float inner, float cap) { return cap - 2 * cap / (1.0f + vf_exp(x * (2 * inner))); }
+
 #endif

@@ -73,6 +73,16 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 		return
 	}
 	h := spec.Heads
+	whole, err := spec.WholeNorms()
+	if err != nil {
+		b.fail("%w", err)
+		return
+	}
+	if whole {
+		b.device.Launch("pf_norm_heads", [2]int{t.entries, 2}, block, uint64(at(qkv)), uint64(qkv.Stride), uint64(t.segmentAt), uint64(t.segments),
+			vectorArg(spec.QNorm), vectorArg(spec.KNorm), uint64(h.Q*h.Dim), uint64(h.KV*h.Dim), floatArg(spec.Eps))
+		spec.QNorm, spec.KNorm = nil, nil
+	}
 	b.device.Launch("pf_store_kv", [2]int{t.entries, h.Q + 2*h.KV}, 32,
 		uint64(at(qkv)), uint64(qkv.Stride), uint64(t.segmentAt), uint64(t.segments), uint64(t.tableAt),
 		uint64(angles.cos.(*buffer).at), uint64(angles.sin.(*buffer).at), vectorArg(spec.QNorm), vectorArg(spec.KNorm),
@@ -88,14 +98,14 @@ func vectorArg(v kernels.Vector) uint64 {
 }
 
 // Attention asks the device for attention over blocks in place, then for its templates, and runs the
-// general kernel for other shapes.
+// general kernel for other shapes and for scores that are capped, which neither does.
 func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, blockTokens int, segs []kernels.Segment) {
 	h := spec.Heads
 	if h.Dim > maxHeadDim {
 		b.fail("head dimension %d exceeds %d", h.Dim, maxHeadDim)
 		return
 	}
-	if b.pagedAttention(dst, qkv, spec, blockTokens, segs) || b.flashAttention(dst, qkv, spec, blockTokens, segs) {
+	if spec.Cap == 0 && (b.pagedAttention(dst, qkv, spec, blockTokens, segs) || b.flashAttention(dst, qkv, spec, blockTokens, segs)) {
 		return
 	}
 	t, ok := b.uploadTables(segs, blockTokens)
@@ -104,5 +114,5 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 	}
 	b.device.Launch("pf_attention", [2]int{t.entries, h.Q}, attentionKeys,
 		uint64(at(dst)), uint64(dst.Stride), uint64(at(qkv)), uint64(qkv.Stride), uint64(t.segmentAt), uint64(t.segments), uint64(t.tableAt),
-		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), floatArg(spec.Scale), uint64(spec.Window))
+		uint64(h.Q), uint64(h.KV), uint64(h.Dim), uint64(blockTokens), floatArg(spec.Scale), uint64(spec.Window), floatArg(spec.Cap))
 }

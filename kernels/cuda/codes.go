@@ -123,26 +123,28 @@ func (b *Backend) operandOf(src kernels.Mat, l *linear, room Ptr) loadInstructio
 	return o
 }
 
-// normOperand enqueues RMSNorm(x) as the operand for l.
-func (b *Backend) normOperand(x kernels.Mat, w kernels.Vector, eps float32, l *linear, room Ptr) loadInstruction {
+// normOperand enqueues n(x) as the operand for l.
+func (b *Backend) normOperand(x kernels.Mat, n kernels.Norm, l *linear, room Ptr) loadInstruction {
 	o := b.place(room, x.Rows, l)
-	if !o.typ.Scaled() {
-		b.rmsNorm(o.at, x, w, eps)
-		return o
+	args := append([]uint64{uint64(at(x)), uint64(x.Stride)}, normArgs(n, x.Cols)...)
+	if o.typ.Scaled() {
+		b.quantizeRows("pf_norm", x.Rows, o, args...)
+	} else {
+		b.device.Launch("pf_norm", [2]int{x.Rows, 1}, block, append([]uint64{uint64(o.at)}, args...)...)
 	}
-	b.quantizeRows("pf_rms_norm", x.Rows, o, uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), floatArg(eps))
 	return o
 }
 
-// gatedOperand enqueues act(gate) * up as the operand for down; rows of both are dense.
-func (b *Backend) gatedOperand(both kernels.Mat, act kernels.Activation, down *linear, room Ptr) loadInstruction {
-	o := b.place(room, both.Rows, down)
+// activeOperand enqueues act(gate) * up, or act(up) of what is not gated, as the operand for down; rows of inner are dense.
+func (b *Backend) activeOperand(inner kernels.Mat, act kernels.Activation, down *linear, room Ptr) loadInstruction {
+	o := b.place(room, inner.Rows, down)
+	args := []uint64{uint64(at(inner)), uint64(inner.Cols), uint64(down.in), uint64(act)}
 	if o.typ.Scaled() {
-		b.quantizeRows("pf_gated", both.Rows, o, uint64(at(both)), uint64(down.in), uint64(act))
+		b.quantizeRows("pf_activate", inner.Rows, o, args...)
 		return o
 	}
 	columns := max(1, down.in/8/block)
-	b.device.Launch("pf_gated", [2]int{both.Rows, columns}, block, uint64(o.at), uint64(at(both)), uint64(down.in), uint64(act))
+	b.device.Launch("pf_activate", [2]int{inner.Rows, columns}, block, append([]uint64{uint64(o.at)}, args...)...)
 	return o
 }
 

@@ -61,20 +61,30 @@ func (b *Backend) rowsIn(t table, ids []uint32) (list Ptr, ok bool) {
 	return list, true
 }
 
-// rmsNorm enqueues dst = RMSNorm(x) into dense rows.
-func (b *Backend) rmsNorm(dst Ptr, x kernels.Mat, w kernels.Vector, eps float32) {
-	b.device.Launch("pf_rms_norm", [2]int{x.Rows, 1}, block, uint64(dst), uint64(at(x)), uint64(x.Stride), uint64(w.(*vector).at()), uint64(x.Cols), floatArg(eps))
+// normArgs are the last arguments of a kernel that normalises rows of so many columns.
+func normArgs(n kernels.Norm, cols int) []uint64 {
+	centred := uint64(0)
+	if n.Centred {
+		centred = 1
+	}
+	return []uint64{vectorArg(n.Weight), vectorArg(n.Bias), uint64(cols), floatArg(n.Eps), centred}
+}
+
+// AddNorm is one kernel.
+func (b *Backend) AddNorm(x, src kernels.Mat, n kernels.Norm) {
+	b.device.Launch("pf_add_norm", [2]int{x.Rows, 1}, block,
+		append([]uint64{uint64(at(x)), uint64(x.Stride), uint64(at(src)), uint64(src.Stride)}, normArgs(n, x.Cols)...)...)
 }
 
 // NormLinear normalises into scratch and multiplies.
-func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
+func (b *Backend) NormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
 	m, d := l.(*linear), result{Mat: dst}
 	inBytes := b.operandBytes(x.Rows, m)
 	room := b.arena.allocBytes(b, inBytes+b.sumsBytes(m, d))
 	if room == 0 {
 		return
 	}
-	b.enqueueProduct(b.normOperand(x, w, eps, m, room), m, d, room+Ptr(inBytes))
+	b.enqueueProduct(b.normOperand(x, n, m, room), m, d, room+Ptr(inBytes))
 }
 
 // AddLinear accumulates in the product's epilogue.
@@ -104,14 +114,24 @@ func (b *Backend) addBias(x kernels.Mat, m *linear) {
 	}
 }
 
-// MLP is norm, the gated product, its activation, and the down product into x.
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	b.mlp(x, x, w, eps, act, gated, down, true)
+// MLP is norm, the first product, its activation, and the down product into x.
+func (b *Backend) MLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.mlp(x, x, n, act, up, down, true)
+}
+
+// Product is a product whose epilogue does not accumulate.
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
+	b.multiplyLinear(dst, src, l, false)
+}
+
+// MLPProduct is MLP whose last product does not accumulate.
+func (b *Backend) MLPProduct(dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.mlp(dst, x, n, act, up, down, false)
 }
 
 // mlp sets dst to the down product, or adds it.
-func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear, add bool) {
-	g, d, into := gated.(*linear), down.(*linear), result{dst, add}
+func (b *Backend) mlp(dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear, add bool) {
+	g, d, into := up.(*linear), down.(*linear), result{dst, add}
 	both := result{Mat: kernels.Mat{Rows: x.Rows, Cols: g.out, Stride: g.out, Type: kernels.BF16}}
 	inBytes, bothBytes, hiddenBytes := b.operandBytes(x.Rows, g), roundUp(2*int64(x.Rows)*int64(g.out)), b.operandBytes(x.Rows, d)
 	room := b.arena.allocBytes(b, inBytes+bothBytes+hiddenBytes+max(b.sumsBytes(g, both), b.sumsBytes(d, into)))
@@ -121,15 +141,15 @@ func (b *Backend) mlp(dst, x kernels.Mat, w kernels.Vector, eps float32, act ker
 	both.Buf = &buffer{b.device, room + Ptr(inBytes), bothBytes}
 	hidden := room + Ptr(inBytes+bothBytes)
 	sums := hidden + Ptr(hiddenBytes)
-	b.enqueueProduct(b.normOperand(x, w, eps, g, room), g, both, sums)
-	b.enqueueProduct(b.gatedOperand(both.Mat, act, d, hidden), d, into, sums)
+	b.enqueueProduct(b.normOperand(x, n, g, room), g, both, sums)
+	b.enqueueProduct(b.activeOperand(both.Mat, act, d, hidden), d, into, sums)
 }
 
 // Logits multiplies by the whole table, or takes the dot products with the listed rows.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+func (b *Backend) Logits(dst, x kernels.Mat, n kernels.Norm, t kernels.Table, ids []uint32) {
 	head := t.(table)
 	if ids == nil {
-		b.NormLinear(dst, x, w, eps, head.linear)
+		b.NormLinear(dst, x, n, head.linear)
 		return
 	}
 	room := b.arena.allocBytes(b, b.operandBytes(x.Rows, head.linear))
@@ -140,7 +160,7 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 	if !ok {
 		return
 	}
-	h := b.normOperand(x, w, eps, head.linear, room)
+	h := b.normOperand(x, n, head.linear, room)
 	kernel, scales := "pf_label_logits", Ptr(0)
 	if head.typ.Scaled() {
 		kernel, scales = "pf_label_logits_int8", head.scalesPtr()

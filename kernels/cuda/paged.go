@@ -96,7 +96,7 @@ const largestBlock = 2 << 20
 // seconds.
 func (b *Backend) InPlace(spec kernels.AttentionSpec, blockTokens int) bool {
 	h := spec.Heads
-	return b.coversPaged(Paged{Heads: h, Scale: spec.Scale, Window: spec.Window, QStride: h.QKVCols(), OStride: h.Q * h.Dim, BlockTokens: blockTokens})
+	return spec.Cap == 0 && b.coversPaged(Paged{Heads: h, Scale: spec.Scale, Window: spec.Window, QStride: h.QKVCols(), OStride: h.Q * h.Dim, BlockTokens: blockTokens})
 }
 
 // pagedAttention runs attention over blocks in place if the device does that for the shape, and says whether

@@ -11,18 +11,13 @@ var _ kernels.Rank = (*Backend)(nil)
 // PartialTypes has bfloat16, which halves what GPUs send one another.
 func (b *Backend) PartialTypes() []kernels.DType { return []kernels.DType{kernels.F32, kernels.BF16} }
 
-// Product is a product whose epilogue does not accumulate.
-func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
-	b.multiplyLinear(dst, src, l, false)
-}
-
-// MLPProduct is MLP whose last product does not accumulate.
-func (b *Backend) MLPProduct(dst, x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	b.mlp(dst, x, w, eps, act, gated, down, false)
-}
-
 // AddSum is one kernel; the parts' types and strides must be equal.
-func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
+func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) { b.sumParts(x, parts, 1) }
+
+// SetSum is AddSum that does not read x.
+func (b *Backend) SetSum(x kernels.Mat, parts []kernels.Mat) { b.sumParts(x, parts, 0) }
+
+func (b *Backend) sumParts(x kernels.Mat, parts []kernels.Mat, add uint64) {
 	var addresses []byte
 	for _, p := range parts {
 		if p.Stride != parts[0].Stride || p.Type != parts[0].Type {
@@ -37,12 +32,12 @@ func (b *Backend) AddSum(x kernels.Mat, parts []kernels.Mat) {
 	}
 	b.device.Upload(list, addresses)
 	columns := max(1, x.Cols/4/block)
-	kernel := "pf_add_sum"
+	kernel := "pf_sum"
 	if parts[0].Type == kernels.BF16 {
-		kernel = "pf_add_sum_bf16"
+		kernel = "pf_sum_bf16"
 	}
 	b.device.Launch(kernel, [2]int{x.Rows, columns}, block,
-		uint64(at(x)), uint64(x.Stride), uint64(list), uint64(len(parts)), uint64(parts[0].Stride), uint64(x.Cols))
+		uint64(at(x)), uint64(x.Stride), uint64(list), uint64(len(parts)), uint64(parts[0].Stride), uint64(x.Cols), add)
 }
 
 // SubTable is addresses within t's memory.

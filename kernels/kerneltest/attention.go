@@ -53,6 +53,7 @@ type attentionRun struct {
 	spec     kernels.RopeSpec
 	oracle   Attention
 	bothWays kernels.Encoders // nil: attention is causal
+	cap      float32
 }
 
 func newAttentionRun(d *fixture, c attentionCase) *attentionRun {
@@ -144,7 +145,7 @@ func (r *attentionRun) runAttention(attend bool, parts ...part) (qkv, dst kernel
 }
 
 func (r *attentionRun) attentionSpec() kernels.AttentionSpec {
-	return kernels.AttentionSpec{Heads: r.c.heads, Scale: 0.11, Window: r.c.window}
+	return kernels.AttentionSpec{Heads: r.c.heads, Scale: 0.11, Window: r.c.window, Cap: r.cap}
 }
 
 // expectedOutput is what the oracle says of the part's queries after StoreKV and of its attention.

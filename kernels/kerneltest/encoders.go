@@ -12,8 +12,6 @@ func RunEncoders(t *testing.T, open Open, tol Tolerance) {
 	s := suite{open: open, tol: tol}
 	t.Run("AddEmbed", s.testAddEmbed)
 	t.Run("LayerNorm", s.testLayerNorm)
-	t.Run("LayerNormLinear", s.testLayerNormLinear)
-	t.Run("LayerNormMLP", s.testLayerNormMLP)
 	t.Run("AttentionBothWays", s.testAttentionBothWays)
 	t.Run("RowsOfEncoders", s.testRowsOfEncoders)
 	t.Run("RowsOfAttentionBothWays", s.testRowsOfAttentionBothWays)
@@ -30,25 +28,6 @@ func requireEncoders(d *fixture) kernels.Encoders {
 	return e
 }
 
-// layerNorm is a norm and what it does to a row, by its definition.
-type layerNorm struct {
-	kernels.Norm
-	weight, bias []float64
-}
-
-func newLayerNorm(d *fixture, n int, norm, bias bool) layerNorm {
-	l := layerNorm{Norm: kernels.Norm{Eps: normEps}}
-	if norm {
-		l.Weight, l.weight = d.NormWeight(n)
-	}
-	if norm && bias {
-		l.Bias, l.bias = d.NormWeight(n)
-	}
-	return l
-}
-
-func (l *layerNorm) expectedOutput(m Matrix) Matrix { return m.LayerNorm(l.weight, l.bias, normEps) }
-
 func (s suite) testAddEmbed(t *testing.T) {
 	for _, cols := range []int{5, 51, 128} {
 		d := newFixture(t, s.open(t))
@@ -62,13 +41,6 @@ func (s suite) testAddEmbed(t *testing.T) {
 			want = append(want, w.Row(int(id))...)
 		}
 		checkValues(d.T, "added", Tolerance{Max: max(s.tol.Max, 1e-6), RMS: max(s.tol.RMS, 1e-6)}, subtractValues(d.Values(x), before), want)
-	}
-}
-
-// eachNorm runs a test with no norm, and with one without and with bias.
-func eachNorm(t *testing.T, name string, test func(t *testing.T, norm, bias bool)) {
-	for _, c := range []struct{ norm, bias bool }{{false, false}, {true, false}, {true, true}} {
-		t.Run(fmt.Sprintf("%s-norm=%t-bias=%t", name, c.norm, c.bias), func(t *testing.T) { test(t, c.norm, c.bias) })
 	}
 }
 
@@ -94,69 +66,6 @@ func (s suite) testLayerNorm(t *testing.T) {
 			requireEncoders(d).LayerNorm(x, x, n.Norm)
 			checkBits(d.T, "in place", d.RowBits(x), d.RowBits(wide))
 		})
-	}
-}
-
-func (s suite) testLayerNormLinear(t *testing.T) {
-	for _, c := range linearCases {
-		eachNorm(t, c.String(), func(t *testing.T, norm, bias bool) {
-			d := newFixture(t, s.open(t))
-			l, w, b := d.Linear(c.typ, c.in, c.bias, c.out...)
-			n := newLayerNorm(d, c.in, norm, bias)
-			values := Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
-			x := d.Mat(kernels.F32, c.rows, c.in, values)
-			dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
-			requireEncoders(d).LayerNormLinear(dst, x, n.Norm, l)
-			checkValues(d.T, "dst", s.tol, d.Values(dst), n.expectedOutput(NewMatrix(c.rows, c.in, values)).TimesTransposed(w, b).V)
-			checkValues(d.T, "x after", Tolerance{}, d.Values(x), values)
-		})
-	}
-}
-
-// encoderMLP is an MLP's matrices, and what it adds to x.
-type encoderMLP struct {
-	up, down kernels.Linear
-	added    func(in Matrix) []float64
-}
-
-func newEncoderMLP(d *fixture, gated bool, act kernels.Activation, typ kernels.DType, hidden, inter int) encoderMLP {
-	down, w, b := d.OutputLinear(typ, inter, true, hidden)
-	if !gated {
-		up, u, bias := d.Linear(typ, hidden, true, inter)
-		return encoderMLP{up, down, func(in Matrix) []float64 {
-			h := in.TimesTransposed(u, bias)
-			for i := range h.V {
-				h.V[i] = Activate(h.V[i], act)
-			}
-			return h.TimesTransposed(w, b).V
-		}}
-	}
-	up, gate, other := d.GatedLinear(typ, inter, hidden, 0.2)
-	return encoderMLP{up, down, func(in Matrix) []float64 {
-		g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(other, nil)
-		for i := range g.V {
-			g.V[i] = Activate(g.V[i], act) * u.V[i]
-		}
-		return g.TimesTransposed(w, b).V
-	}}
-}
-
-func (s suite) testLayerNormMLP(t *testing.T) {
-	for _, c := range []mlpCase{
-		{1, 48, 77, kernels.BF16, 0}, {2, 64, 176, kernels.F16, 0}, {17, 100, 301, kernels.F32, 0}, {65, 96, 33, kernels.BF16, 0}, {300, 130, 250, kernels.BF16, 0},
-	} {
-		for act := kernels.GELU; act <= kernels.GELUTanh; act++ {
-			for _, gated := range []bool{false, true} {
-				eachNorm(t, fmt.Sprintf("%dx%dx%d-%s-%v-gated=%t", c.rows, c.hidden, c.inter, c.typ, act, gated), func(t *testing.T, norm, bias bool) {
-					d := newFixture(t, s.open(t))
-					m, n := newEncoderMLP(d, gated, act, c.typ, c.hidden, c.inter), newLayerNorm(d, c.hidden, norm, bias)
-					before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
-					x := d.Mat(kernels.F32, c.rows, c.hidden, before)
-					requireEncoders(d).LayerNormMLP(x, n.Norm, act, m.up, m.down)
-					checkValues(d.T, "added", s.tol, subtractValues(d.Values(x), before), m.added(n.expectedOutput(NewMatrix(c.rows, c.hidden, before))))
-				})
-			}
-		}
 	}
 }
 
@@ -211,34 +120,14 @@ func (s suite) testRowsOfAttentionBothWays(t *testing.T) {
 
 // encoderOps are the operations whose rows do not see one another, on fixed random inputs of n rows.
 func encoderOps(d *fixture, n int) []rowsOp {
-	const hidden, inter = 80, 150
-	e := requireEncoders(d)
-	l, _, _ := d.Linear(kernels.BF16, hidden, true, 96, 17)
-	plain, gated := newEncoderMLP(d, false, kernels.GELU, kernels.BF16, hidden, inter), newEncoderMLP(d, true, kernels.GELU, kernels.BF16, hidden, inter)
-	norm := newLayerNorm(d, hidden, true, true).Norm
+	const hidden = 80
+	e, norm := requireEncoders(d), newLayerNorm(d, hidden, true, true).Norm
 	xs := NewMatrix(n, hidden, d.Normal(n*hidden, 2))
-	x := func(rows []int) kernels.Mat { return d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows)) }
-	mlp := func(m encoderMLP) func(rows []int) [][]byte {
-		return func(rows []int) [][]byte {
-			x := x(rows)
-			e.LayerNormMLP(x, norm, kernels.GELU, m.up, m.down)
-			return d.RowBits(x)
-		}
-	}
-	return []rowsOp{
-		{"LayerNorm", func(rows []int) [][]byte {
-			x := x(rows)
-			e.LayerNorm(x, x, norm)
-			return d.RowBits(x)
-		}},
-		{"LayerNormLinear", func(rows []int) [][]byte {
-			dst := d.Mat(d.ActType(), len(rows), l.Out(), nil)
-			e.LayerNormLinear(dst, x(rows), norm, l)
-			return d.RowBits(dst)
-		}},
-		{"LayerNormMLP", mlp(plain)},
-		{"LayerNormMLP, gated", mlp(gated)},
-	}
+	return []rowsOp{{"LayerNorm", func(rows []int) [][]byte {
+		x := d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows))
+		e.LayerNorm(x, x, norm)
+		return d.RowBits(x)
+	}}}
 }
 
 func (s suite) testRowsOfEncoders(t *testing.T) {

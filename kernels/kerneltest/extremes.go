@@ -64,7 +64,7 @@ func (s suite) testNormExtremes(t *testing.T) {
 		}
 		values = Rounded(kernels.F32, values)
 		x, dst := d.Mat(kernels.F32, 3, in, values), d.Mat(d.ActType(), 3, out, nil)
-		d.NormLinear(dst, x, norm, normEps, l)
+		d.NormLinear(dst, x, rootMean(norm), l)
 		want := NewMatrix(3, in, values).RMSNorm(normValues, normEps).TimesTransposed(w, bias)
 		checkValues(d.T, "norm", s.tol, d.Values(dst), want.V)
 	}
@@ -78,7 +78,7 @@ func (s suite) testNormExtremes(t *testing.T) {
 	defer gated.Free()
 	down, _, _ := d.OutputLinear(kernels.F32, 32, false, in)
 	x := d.Mat(kernels.F32, 4, in, d.Normal(4*in, 1))
-	d.MLP(x, norm, normEps, kernels.SiLU, gated, down)
+	d.MLP(x, rootMean(norm), kernels.SiLU, gated, down)
 	for i, v := range d.Values(x) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			t.Fatalf("element %d of MLP with large gates is %v", i, v)

@@ -114,7 +114,7 @@ func (s int8Suite) testHead(t *testing.T) {
 			values := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 			x := d.Mat(kernels.F32, c.rows, c.hidden, values)
 			all := d.Mat(kernels.F32, c.rows, c.vocabulary, nil)
-			d.Logits(all, x, norm, normEps, table, nil)
+			d.Logits(all, x, rootMean(norm), table, nil)
 			want := s.roundOperand(d, kernels.I8, NewMatrix(c.rows, c.hidden, values).RMSNorm(normValues, normEps), 1).TimesTransposed(w, nil)
 			got := NewMatrix(c.rows, c.vocabulary, d.Values(all))
 			checkValues(d.T, "all", s.tol, got.V, want.V)
@@ -122,7 +122,7 @@ func (s int8Suite) testHead(t *testing.T) {
 			last := uint32(c.vocabulary - 1)
 			ids := []uint32{last, last / 2, last / 2, 0, last / 3}
 			some := d.Mat(kernels.F32, c.rows, len(ids), nil)
-			d.Logits(some, x, norm, normEps, table, ids)
+			d.Logits(some, x, rootMean(norm), table, ids)
 			checkValues(d.T, "picked", s.listed, d.Values(some), got.Columns(ids))
 
 			d.Embed(d.Mat(kernels.F32, 1, c.hidden, nil), table, []uint32{0}, 1)

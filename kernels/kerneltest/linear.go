@@ -10,6 +10,9 @@ import (
 
 const normEps = 1e-5
 
+// rootMean is the norm of these weights that is not centred.
+func rootMean(w kernels.Vector) kernels.Norm { return kernels.Norm{Weight: w, Eps: normEps} }
+
 // testBuffer checks that memory is zeroed and that Write and Read reach any byte.
 func (s suite) testBuffer(t *testing.T) {
 	d := newFixture(t, s.open(t))
@@ -109,7 +112,7 @@ func (s suite) compareNormLinear(d *fixture, c linearCase) {
 	values := Rounded(kernels.F32, d.Normal(c.rows*c.in, 3))
 	x := d.Mat(kernels.F32, c.rows, c.in, values)
 	dst := d.Mat(d.ActType(), c.rows, w.Rows, nil)
-	d.NormLinear(dst, x, norm, normEps, l)
+	d.NormLinear(dst, x, rootMean(norm), l)
 	in := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.in, values).RMSNorm(normValues, normEps), 1)
 	want := in.TimesTransposed(w, bias)
 	checkValues(d.T, "dst", s.tol, d.Values(dst), want.V)
@@ -159,7 +162,7 @@ func (s suite) compareMLP(d *fixture, c mlpCase, last kernels.DType) {
 	norm, normValues := d.NormWeight(c.hidden)
 	before := Rounded(kernels.F32, d.Normal(c.rows*c.hidden, 2))
 	x := d.Mat(kernels.F32, c.rows, c.hidden, before)
-	d.MLP(x, norm, normEps, c.act, gated, down)
+	d.MLP(x, rootMean(norm), c.act, gated, down)
 	in := s.roundOperand(d, c.typ, NewMatrix(c.rows, c.hidden, before).RMSNorm(normValues, normEps), 1)
 	g, u := in.TimesTransposed(gate, nil), in.TimesTransposed(up, nil)
 	if s.quantised && last == kernels.F8E4M3 { // the product then begins from what memory holds of it
@@ -180,13 +183,13 @@ func (s suite) testLogits(t *testing.T) {
 				values := Rounded(kernels.F32, d.Normal(rows*hidden, 2))
 				x := d.Mat(kernels.F32, rows, hidden, values)
 				all := d.Mat(kernels.F32, rows, vocabulary, nil)
-				d.Logits(all, x, norm, normEps, table, nil)
+				d.Logits(all, x, rootMean(norm), table, nil)
 				want := NewMatrix(rows, hidden, values).RMSNorm(normValues, normEps).TimesTransposed(w, nil)
 				checkValues(d.T, "all", s.tol, d.Values(all), want.V)
 
 				ids := []uint32{530, 2, 2, 0, 77, 300, 301}
 				some := d.Mat(kernels.F32, rows, len(ids), nil)
-				d.Logits(some, x, norm, normEps, table, ids)
+				d.Logits(some, x, rootMean(norm), table, ids)
 				checkValues(d.T, "picked", s.tol, d.Values(some), want.Columns(ids))
 			})
 		}

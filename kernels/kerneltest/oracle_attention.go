@@ -10,11 +10,12 @@ import (
 type Attention struct {
 	Heads        kernels.Heads
 	Type         kernels.DType // to which queries and keys are rounded
-	QNorm, KNorm []float64     // weights of each head; nil: they are not normalised
+	QNorm, KNorm []float64     // weights of each head, or of all together; nil: they are not normalised
 	Eps          float64
 	Freq         []float32 // of the rotation; nil: there is none
 	RopeScale    float64
 	Scale        float64
+	Cap          float64 // of scores; 0: none
 	Window       int
 	BothWays     bool // a row sees those after it, too
 }
@@ -36,7 +37,7 @@ func (a *Attention) Of(qkv []float64, from, to int) (queries, out []float64) {
 				at := ((pos-from)*h.Q + head) * h.Dim
 				q := a.rotatedHead(qkv, pos, head)
 				copy(queries[at:], q)
-				copy(out[at:], attendQuery(q, keys[first:end], values[first:end], a.Scale))
+				copy(out[at:], a.attendQuery(q, keys[first:end], values[first:end]))
 			}
 		}
 	}
@@ -48,15 +49,21 @@ func (a *Attention) rotatedHead(qkv []float64, pos, place int) []float64 {
 	h := a.Heads
 	at := pos*h.QKVCols() + place*h.Dim
 	v := qkv[at : at+h.Dim]
-	norm := a.QNorm
+	norm, first, heads := a.QNorm, 0, h.Q
 	switch {
 	case place >= h.Q+h.KV:
 		return v
 	case place >= h.Q:
-		norm = a.KNorm
+		norm, first, heads = a.KNorm, h.Q, h.KV
 	}
-	if norm != nil {
+	switch len(norm) {
+	case 0:
+	case h.Dim:
 		v = rmsNorm(v, norm, a.Eps)
+	default: // rounded, as the row is normalised before its heads are turned
+		from := pos*h.QKVCols() + first*h.Dim
+		all := Rounded(a.Type, rmsNorm(qkv[from:from+heads*h.Dim], norm, a.Eps))
+		v = all[(place-first)*h.Dim:][:h.Dim]
 	}
 	if a.Freq != nil {
 		v = rotatePairs(v, a.Freq, a.RopeScale, pos)
@@ -88,15 +95,17 @@ func rotatePairs(x []float64, freq []float32, scale float64, pos int) []float64 
 	return out
 }
 
-// attendQuery is softmax(q k^T scale) v.
-func attendQuery(q []float64, keys, values [][]float64, scale float64) []float64 {
+// attendQuery is softmax(q k^T scale) v, with scores capped.
+func (a *Attention) attendQuery(q []float64, keys, values [][]float64) []float64 {
 	scores := make([]float64, len(keys))
 	top := math.Inf(-1)
 	for i := range scores {
 		for d, x := range q {
 			scores[i] += x * keys[i][d]
 		}
-		scores[i] *= scale
+		if scores[i] *= a.Scale; a.Cap > 0 {
+			scores[i] = a.Cap * math.Tanh(scores[i]/a.Cap)
+		}
 		top = math.Max(top, scores[i])
 	}
 	out := make([]float64, len(q))

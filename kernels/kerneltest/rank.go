@@ -41,10 +41,10 @@ func (s suite) testMLPProduct(d *fixture, rank kernels.Rank, typ kernels.DType) 
 	norm, _ := d.NormWeight(hidden)
 	before := Rounded(kernels.F32, d.Normal(rows*hidden, 2))
 	x, dst := d.Mat(kernels.F32, rows, hidden, before), d.Mat(typ, rows, hidden, nil)
-	rank.MLPProduct(dst, x, norm, normEps, kernels.SiLU, gated, down)
+	rank.MLPProduct(dst, x, rootMean(norm), kernels.SiLU, gated, down)
 	checkValues(d.T, "x after", Tolerance{}, d.Values(x), before)
 	product := d.Values(dst)
-	d.MLP(x, norm, normEps, kernels.SiLU, gated, down)
+	d.MLP(x, rootMean(norm), kernels.SiLU, gated, down)
 	tol := Tolerance{Max: 1e-5, RMS: 1e-6}
 	if typ != kernels.F32 {
 		tol = Tolerance{Max: 0.004, RMS: 0.002} // half a unit in the last of 8 bits
@@ -92,8 +92,8 @@ func (s suite) testSubTable(d *fixture, rank kernels.Rank, typ kernels.DType) {
 	norm, _ := d.NormWeight(hidden)
 	x := d.Mat(kernels.F32, rows, hidden, d.Normal(rows*hidden, 1))
 	all, some := d.Mat(kernels.F32, rows, vocabulary, nil), d.Mat(kernels.F32, rows, to-from, nil)
-	d.Logits(all, x, norm, normEps, table, nil)
-	d.Logits(some, x, norm, normEps, part, nil)
+	d.Logits(all, x, rootMean(norm), table, nil)
+	d.Logits(some, x, rootMean(norm), part, nil)
 	var want []float64
 	for i := range rows {
 		want = append(want, d.Values(all)[i*vocabulary+from:i*vocabulary+to]...)

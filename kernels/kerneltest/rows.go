@@ -58,13 +58,14 @@ func linearOps(d *fixture, shape opsShape, n int) []rowsOp {
 	}
 	table, _ := d.Table(headType, vocabulary, hidden)
 	norm, _ := d.NormWeight(hidden)
+	plain, centred := newBiasedMLP(d, false, kernels.GELU, kernels.BF16, hidden, inter), newLayerNorm(d, hidden, true, true).Norm
 	xs := NewMatrix(n, hidden, d.Normal(n*hidden, 2))
 	srcs := NewMatrix(n, hidden, d.Normal(n*hidden, 1))
 	x := func(rows []int) kernels.Mat { return d.Mat(kernels.F32, len(rows), hidden, xs.Pick(rows)) }
 	return []rowsOp{
 		{"NormLinear", func(rows []int) [][]byte {
 			dst := d.Mat(d.ActType(), len(rows), l.Out(), nil)
-			d.NormLinear(dst, x(rows), norm, normEps, l)
+			d.NormLinear(dst, x(rows), rootMean(norm), l)
 			return d.RowBits(dst)
 		}},
 		{"AddLinear", func(rows []int) [][]byte {
@@ -74,18 +75,29 @@ func linearOps(d *fixture, shape opsShape, n int) []rowsOp {
 		}},
 		{"MLP", func(rows []int) [][]byte {
 			x := x(rows)
-			d.MLP(x, norm, normEps, kernels.SiLU, gated, down)
+			d.MLP(x, rootMean(norm), kernels.SiLU, gated, down)
+			return d.RowBits(x)
+		}},
+		{"MLP, centred and not gated", func(rows []int) [][]byte {
+			x := x(rows)
+			d.MLP(x, centred, kernels.GELU, plain.up, plain.down)
+			return d.RowBits(x)
+		}},
+		{"Product and AddNorm", func(rows []int) [][]byte {
+			x, given := x(rows), d.Mat(kernels.F32, len(rows), hidden, nil)
+			d.Product(given, d.Mat(d.ActType(), len(rows), hidden, srcs.Pick(rows)), back)
+			d.AddNorm(x, given, rootMean(norm))
 			return d.RowBits(x)
 		}},
 		{"Logits", func(rows []int) [][]byte {
 			dst := d.Mat(kernels.F32, len(rows), vocabulary, nil)
-			d.Logits(dst, x(rows), norm, normEps, table, nil)
+			d.Logits(dst, x(rows), rootMean(norm), table, nil)
 			return d.RowBits(dst)
 		}},
 		{"Logits of some", func(rows []int) [][]byte {
 			ids := []uint32{202, 7, 7, 100}
 			dst := d.Mat(kernels.F32, len(rows), len(ids), nil)
-			d.Logits(dst, x(rows), norm, normEps, table, ids)
+			d.Logits(dst, x(rows), rootMean(norm), table, ids)
 			return d.RowBits(dst)
 		}},
 	}

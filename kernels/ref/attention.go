@@ -38,6 +38,10 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 	if angles == nil {
 		angles = &rope{max: math.MaxInt}
 	}
+	if _, err := spec.WholeNorms(); err != nil {
+		b.recordFailure("%w", err)
+		return
+	}
 	for _, s := range segs {
 		if !b.fitsBlocks(s, blockTokens) {
 			return
@@ -48,14 +52,16 @@ func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens in
 		}
 		runParallel(s.Rows, func(i int) {
 			r, pos := matrixRow(qkv, s.Row+i), s.Pos+i
+			queries, keys, values := r[:h.Q*h.Dim], r[h.Q*h.Dim:(h.Q+h.KV)*h.Dim], r[(h.Q+h.KV)*h.Dim:]
+			normaliseHeads(queries, spec.QNorm, spec.Eps)
 			for head := range h.Q {
-				normaliseAndRotate(r[head*h.Dim:(head+1)*h.Dim], spec.QNorm, spec.Eps, angles, pos)
+				rotateHead(queries[head*h.Dim:(head+1)*h.Dim], angles, pos)
 			}
-			keys, values := r[h.Q*h.Dim:], r[(h.Q+h.KV)*h.Dim:]
+			normaliseHeads(keys, spec.KNorm, spec.Eps)
 			for head := range h.KV {
 				at := keysAt(h, blockTokens, s.Blocks, head, pos)
 				copy(at, keys[head*h.Dim:])
-				normaliseAndRotate(at, spec.KNorm, spec.Eps, angles, pos)
+				rotateHead(at, angles, pos)
 				copy(valuesAt(h, blockTokens, s.Blocks, head, pos), values[head*h.Dim:])
 			}
 		})
@@ -71,12 +77,18 @@ func (b *Backend) fitsBlocks(s kernels.Segment, blockTokens int) bool {
 	return true
 }
 
-// normaliseAndRotate normalises v with w, if there is one, and rotates its pairs (i, i+dim/2) by pos's angles.
-// (Su et al., RoFormer, 2021, section 3.2, with Llama's pairing.)
-func normaliseAndRotate(v []float32, w kernels.Vector, eps float32, r *rope, pos int) {
-	if w != nil {
-		rmsNorm(v, v, w.(*vector).weight, eps)
+// normaliseHeads normalises as many elements at a time as there are weights, if there are any.
+func normaliseHeads(v []float32, w kernels.Vector, eps float32) {
+	if w == nil {
+		return
 	}
+	for ; len(v) > 0; v = v[w.Len():] {
+		rmsNorm(v[:w.Len()], w.(*vector).weight, eps)
+	}
+}
+
+// rotateHead rotates a head's pairs (i, i+dim/2) by pos's angles. (Su et al., RoFormer, 2021, section 3.2, with Llama's pairing.)
+func rotateHead(v []float32, r *rope, pos int) {
 	lo, hi := v[:r.half], v[r.half:2*r.half]
 	cos, sin := r.cos[pos*r.half:], r.sin[pos*r.half:]
 	for i := range lo {
@@ -117,6 +129,9 @@ func attendQuery(out, q []float32, spec kernels.AttentionSpec, blockTokens int, 
 	top := float32(math.Inf(-1))
 	for i := range scores {
 		scores[i] = dot(q, keysAt(h, blockTokens, blocks, kvHead, first+i)) * spec.Scale
+		if spec.Cap > 0 {
+			scores[i] = spec.Cap * float32(math.Tanh(float64(scores[i]/spec.Cap)))
+		}
 		top = max(top, scores[i])
 	}
 	total := 0.0

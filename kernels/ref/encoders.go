@@ -10,34 +10,9 @@ var _ kernels.Encoders = (*Backend)(nil)
 
 // LayerNorm sets dst to n(x).
 func (b *Backend) LayerNorm(dst, x kernels.Mat, n kernels.Norm) {
-	for i, r := range normaliseRows(x, n) {
+	for i, r := range normRows(x, n) {
 		copy(matrixRow(dst, i), r)
 	}
-}
-
-// LayerNormLinear sets dst = n(x) l^T + bias.
-func (b *Backend) LayerNormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
-	b.multiplyLinear(rowsOf(dst), normaliseRows(x, n), l.(*linear), false)
-}
-
-// LayerNormMLP sets x += down(act(up(n(x)))), or act(g) * u in between.
-func (b *Backend) LayerNormMLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
-	inner := newRows(x.Rows, up.Out())
-	b.multiplyLinear(inner, normaliseRows(x, n), up.(*linear), false)
-	width := down.In()
-	runParallel(x.Rows, func(i int) {
-		r := inner[i]
-		for j := range width {
-			r[j] = activate(r[j], act)
-		}
-		if up.Out() == 2*width { // the rows of up are below those of the gate
-			for j := range width {
-				r[j] *= r[width+j]
-			}
-		}
-		inner[i] = r[:width]
-	})
-	b.multiplyLinear(rowsOf(x), inner, down.(*linear), true)
 }
 
 // AttentionBothWays is softmax attention over all positions or, to both sides, those in the window.
@@ -59,17 +34,6 @@ func activate(x float32, act kernels.Activation) float32 {
 		return float32(v / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(v+0.044715*v*v*v))))
 	}
 	return float32(v / 2 * math.Erfc(-v/math.Sqrt2))
-}
-
-// normaliseRows returns n(x).
-func normaliseRows(x kernels.Mat, n kernels.Norm) [][]float32 {
-	out := newRows(x.Rows, x.Cols)
-	runParallel(x.Rows, func(i int) {
-		if copy(out[i], matrixRow(x, i)); n.Weight != nil {
-			layerNorm(out[i], n)
-		}
-	})
-	return out
 }
 
 func layerNorm(x []float32, n kernels.Norm) {

@@ -9,9 +9,9 @@ import (
 // columnsPerTask is how many output columns one goroutine computes at a time.
 const columnsPerTask = 32
 
-// NormLinear sets dst = RMSNorm(x; w, eps) l^T + bias.
-func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	b.multiplyLinear(rowsOf(dst), normRows(x, w, eps), l.(*linear), false)
+// NormLinear sets dst = n(x) l^T + bias.
+func (b *Backend) NormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
+	b.multiplyLinear(rowsOf(dst), normRows(x, n), l.(*linear), false)
 }
 
 // AddLinear sets x += src l^T + bias.
@@ -19,25 +19,49 @@ func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
 	b.multiplyLinear(rowsOf(x), rowsOf(src), l.(*linear), true)
 }
 
-// MLP sets x += down(act(g) * u), where (g, u) = gated(RMSNorm(x; w, eps)).
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	b.multiplyLinear(rowsOf(x), b.gatedActivations(x, w, eps, act, gated), down.(*linear), true)
+// MLP sets x += down(act(up(n(x)))), or act(g) * u in between.
+func (b *Backend) MLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.multiplyLinear(rowsOf(x), b.innerRows(x, n, act, up, down), down.(*linear), true)
 }
 
-// gatedActivations returns act(g) * u.
-func (b *Backend) gatedActivations(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated kernels.Linear) [][]float32 {
-	both := newRows(x.Rows, gated.Out())
-	b.multiplyLinear(both, normRows(x, w, eps), gated.(*linear), false)
-	half := gated.Out() / 2
-	hidden := make([][]float32, x.Rows)
-	runParallel(x.Rows, func(i int) {
-		g, u := both[i][:half], both[i][half:]
-		for j, v := range g {
-			g[j] = activate(v, act) * u[j]
+// Product sets dst = src l^T + bias.
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
+	b.multiplyLinear(rowsOf(dst), rowsOf(src), l.(*linear), false)
+}
+
+// MLPProduct sets dst to what MLP adds.
+func (b *Backend) MLPProduct(dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.multiplyLinear(rowsOf(dst), b.innerRows(x, n, act, up, down), down.(*linear), false)
+}
+
+// AddNorm sets x += n(src).
+func (b *Backend) AddNorm(x, src kernels.Mat, n kernels.Norm) {
+	given := normRows(src, n)
+	for i := range x.Rows {
+		row := matrixRow(x, i)
+		for j, v := range given[i] {
+			row[j] += v
 		}
-		hidden[i] = g
+	}
+}
+
+// innerRows returns what stands between the two matrices of an MLP.
+func (b *Backend) innerRows(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) [][]float32 {
+	inner, width := newRows(x.Rows, up.Out()), down.In()
+	b.multiplyLinear(inner, normRows(x, n), up.(*linear), false)
+	runParallel(x.Rows, func(i int) {
+		r := inner[i]
+		for j := range width {
+			r[j] = activate(r[j], act)
+		}
+		if up.Out() == 2*width { // the rows of up are below those of the gate
+			for j := range width {
+				r[j] *= r[width+j]
+			}
+		}
+		inner[i] = r[:width]
 	})
-	return hidden
+	return inner
 }
 
 // newRows makes n rows of the given width.
@@ -58,23 +82,31 @@ func rowsOf(m kernels.Mat) [][]float32 {
 	return rows
 }
 
-// normRows returns RMSNorm of every row of x.
-func normRows(x kernels.Mat, w kernels.Vector, eps float32) [][]float32 {
+// normRows returns n(x).
+func normRows(x kernels.Mat, n kernels.Norm) [][]float32 {
 	out := newRows(x.Rows, x.Cols)
-	runParallel(x.Rows, func(i int) { rmsNorm(out[i], matrixRow(x, i), w.(*vector).weight, eps) })
+	runParallel(x.Rows, func(i int) {
+		switch copy(out[i], matrixRow(x, i)); {
+		case n.Weight == nil:
+		case n.Centred:
+			layerNorm(out[i], n)
+		default:
+			rmsNorm(out[i], n.Weight.(*vector).weight, n.Eps)
+		}
+	})
 	return out
 }
 
-// rmsNorm sets dst = x / sqrt(mean(x^2) + eps) * w; dst may be x. (Zhang and Sennrich, Root Mean Square
+// rmsNorm sets x = x / sqrt(mean(x^2) + eps) * w. (Zhang and Sennrich, Root Mean Square
 // Layer Normalization, 2019, eq. 4.)
-func rmsNorm(dst, x, w []float32, eps float32) {
+func rmsNorm(x, w []float32, eps float32) {
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
 	}
 	scale := float32(1 / math.Sqrt(sum/float64(len(x))+float64(eps)))
 	for i, v := range x {
-		dst[i] = float32(v*scale) * w[i]
+		x[i] = float32(v*scale) * w[i]
 	}
 }
 

@@ -43,7 +43,7 @@ func TestMLPByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.MLP(x, w, 0, kernels.SiLU, gated, down)
+	b.MLP(x, kernels.Norm{Weight: w}, kernels.SiLU, gated, down)
 	g, u := 3/math.Sqrt(12.5), 4/math.Sqrt(12.5)
 	y := g / (1 + math.Exp(-g)) * u
 	for i, want := range []float64{3 + y, 4 + 2*y} {

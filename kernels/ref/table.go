@@ -90,8 +90,8 @@ func (b *Backend) lookUp(t kernels.Table, ids []uint32, use func(i int, embeddin
 	}
 }
 
-// Logits sets dst[i][j] = RMSNorm(x[i]; w, eps) . table[ids[j]], over the whole table if ids is nil.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+// Logits sets dst[i][j] = n(x)[i] . table[ids[j]], over the whole table if ids is nil.
+func (b *Backend) Logits(dst, x kernels.Mat, n kernels.Norm, t kernels.Table, ids []uint32) {
 	rows := t.(*table)
 	for _, id := range ids {
 		if int(id) >= rows.Rows() {
@@ -99,14 +99,14 @@ func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t ke
 			return
 		}
 	}
-	n := len(ids)
+	count := len(ids)
 	if ids == nil {
-		n = rows.Rows()
+		count = rows.Rows()
 	}
-	dots, out := rows.rowProducts(normRows(x, w, eps)), rowsOf(dst)
-	runParallel((n+columnsPerTask-1)/columnsPerTask, func(task int) {
+	dots, out := rows.rowProducts(normRows(x, n)), rowsOf(dst)
+	runParallel((count+columnsPerTask-1)/columnsPerTask, func(task int) {
 		column, room := make([]float32, x.Rows), make([]float32, rows.Cols())
-		for j := task * columnsPerTask; j < min(n, (task+1)*columnsPerTask); j++ {
+		for j := task * columnsPerTask; j < min(count, (task+1)*columnsPerTask); j++ {
 			id := j
 			if ids != nil {
 				id = int(ids[j])

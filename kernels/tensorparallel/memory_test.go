@@ -118,9 +118,9 @@ func TestMemoryOfRanks(t *testing.T) {
 				dst := kernels.Mat{Off: 4 * int64(first) * memoryStride, Rows: 1 + random.IntN(memoryRows-first), Cols: memoryOut, Stride: memoryStride}
 				in := kernels.Mat{Rows: dst.Rows, Cols: memoryIn, Stride: memoryIn}
 				dst.Buf, in.Buf = w.a, x.a
-				alone.NormLinear(dst, in, normAlone, 1e-5, l.alone)
+				alone.NormLinear(dst, in, kernels.Norm{Weight: normAlone, Eps: 1e-5}, l.alone)
 				dst.Buf, in.Buf = w.r, x.r
-				several.NormLinear(dst, in, norm, 1e-5, l.ranks)
+				several.NormLinear(dst, in, kernels.Norm{Weight: norm, Eps: 1e-5}, l.ranks)
 			}
 			w.compare(t, random, step)
 		}

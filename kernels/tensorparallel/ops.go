@@ -35,7 +35,7 @@ func (b *Backend) Embed(x kernels.Mat, t kernels.Table, ids []uint32, scale floa
 }
 
 // NormLinear gives each rank its columns of dst.
-func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
+func (b *Backend) NormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
 	m := l.(*linear)
 	if m.out == nil {
 		b.recordFailure("NormLinear: %w", errCut)
@@ -43,7 +43,7 @@ func (b *Backend) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, 
 	}
 	b.enqueueEachRank(func(i int, r *worker) error {
 		if m.parts[i] != nil {
-			r.NormLinear(rankMatrix(dst, i, m.out.columnCount(i)), rankMatrix(x, i, x.Cols), rankVector(w, i), eps, m.parts[i])
+			r.NormLinear(rankMatrix(dst, i, m.out.columnCount(i)), rankMatrix(x, i, x.Cols), rankNorm(n, i), m.parts[i])
 		}
 		return nil
 	})
@@ -77,6 +77,10 @@ func (b *Backend) CopyKV(dst, src kernels.KVBlock, bytes int64) {
 
 // StoreKV stores each rank's own heads in its own blocks.
 func (b *Backend) StoreKV(qkv kernels.Mat, spec kernels.RopeSpec, blockTokens int, segs []kernels.Segment) {
+	if whole, err := spec.WholeNorms(); err != nil || whole {
+		b.recordFailure("norms of all heads together are not computed over several ranks (%v)", err)
+		return
+	}
 	b.ensureLayout(qkv, qkvLayout(spec.Heads, len(b.workers)))
 	own := b.rankSegments(segs)
 	b.enqueueEachRank(func(i int, w *worker) error {
@@ -111,32 +115,61 @@ func (b *Backend) Attention(dst, qkv kernels.Mat, spec kernels.AttentionSpec, bl
 
 // AddLinear sums the ranks' products.
 func (b *Backend) AddLinear(x, src kernels.Mat, l kernels.Linear) {
+	b.sumLinears("AddLinear", x, src, l, kernels.Rank.AddSum)
+}
+
+func (b *Backend) sumLinears(op string, x, src kernels.Mat, l kernels.Linear, sum summing) {
 	m := l.(*linear)
 	if m.in == nil {
-		b.recordFailure("AddLinear: %w", errCut)
+		b.recordFailure("%s: %w", op, errCut)
 		return
 	}
 	b.ensureLayout(src, m.in)
-	b.addSum(x, m, func(i int, w *worker, partial kernels.Mat) {
+	b.sumProducts(x, m, sum, func(i int, w *worker, partial kernels.Mat) {
 		w.Product(partial, rankMatrix(src, i, m.in.columnCount(i)), m.parts[i])
 	})
 }
 
+// Product is AddLinear that does not read dst.
+func (b *Backend) Product(dst, src kernels.Mat, l kernels.Linear) {
+	b.sumLinears("Product", dst, src, l, kernels.Rank.SetSum)
+}
+
 // MLP sums the ranks' products.
-func (b *Backend) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	g, d := gated.(*linear), down.(*linear)
+func (b *Backend) MLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.sumMLPs("MLP", x, x, n, act, up, down, kernels.Rank.AddSum)
+}
+
+// MLPProduct is MLP that does not read dst.
+func (b *Backend) MLPProduct(dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	b.sumMLPs("MLPProduct", dst, x, n, act, up, down, kernels.Rank.SetSum)
+}
+
+func (b *Backend) sumMLPs(op string, dst, x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear, sum summing) {
+	g, d := up.(*linear), down.(*linear)
 	if g.out == nil || d.in == nil {
-		b.recordFailure("MLP: %w", errCut)
+		b.recordFailure("%s: %w", op, errCut)
 		return
 	}
-	b.addSum(x, d, func(i int, r *worker, partial kernels.Mat) {
-		r.MLPProduct(partial, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, act, g.parts[i], d.parts[i])
+	b.sumProducts(dst, d, sum, func(i int, r *worker, partial kernels.Mat) {
+		r.MLPProduct(partial, rankMatrix(x, i, x.Cols), rankNorm(n, i), act, g.parts[i], d.parts[i])
 	})
 }
 
-// addSum adds the products of the ranks that have a part of l to x. A rank without one takes part
+// AddNorm runs on every rank.
+func (b *Backend) AddNorm(x, src kernels.Mat, n kernels.Norm) {
+	b.enqueueEachRank(func(i int, r *worker) error {
+		r.AddNorm(rankMatrix(x, i, x.Cols), rankMatrix(src, i, src.Cols), rankNorm(n, i))
+		return nil
+	})
+}
+
+// summing is AddSum or SetSum.
+type summing func(r kernels.Rank, x kernels.Mat, parts []kernels.Mat)
+
+// sumProducts sums the products of the ranks that have a part of l. A rank without one takes part
 // in the gathering, for a library may need all.
-func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker, partial kernels.Mat)) {
+func (b *Backend) sumProducts(x kernels.Mat, l *linear, sum summing, product func(i int, w *worker, partial kernels.Mat)) {
 	if x.Rows == 0 {
 		return
 	}
@@ -158,27 +191,27 @@ func (b *Backend) addSum(x kernels.Mat, l *linear, product func(i int, w *worker
 				parts = append(parts, p)
 			}
 		}
-		w.AddSum(rankMatrix(x, i, x.Cols), parts)
+		sum(w.Rank, rankMatrix(x, i, x.Cols), parts)
 		return nil
 	})
 }
 
 // Logits gives each rank its part of the vocabulary, or of the listed rows.
-func (b *Backend) Logits(dst, x kernels.Mat, w kernels.Vector, eps float32, t kernels.Table, ids []uint32) {
+func (b *Backend) Logits(dst, x kernels.Mat, n kernels.Norm, t kernels.Table, ids []uint32) {
 	all := t.(*table)
-	n := all.Rows()
+	count := all.Rows()
 	if ids != nil {
-		n, ids = len(ids), slices.Clone(ids)
+		count, ids = len(ids), slices.Clone(ids)
 	}
-	l := stackedLayout(len(b.workers), n)
+	l := stackedLayout(len(b.workers), count)
 	b.enqueueEachRank(func(i int, r *worker) error {
-		from, to := rankRange(n, i, len(b.workers))
+		from, to := rankRange(count, i, len(b.workers))
 		switch out := rankMatrix(dst, i, to-from); {
 		case from == to:
 		case ids == nil:
-			r.Logits(out, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, all.parts[i], nil)
+			r.Logits(out, rankMatrix(x, i, x.Cols), rankNorm(n, i), all.parts[i], nil)
 		default:
-			r.Logits(out, rankMatrix(x, i, x.Cols), rankVector(w, i), eps, all.whole[i], ids[from:to])
+			r.Logits(out, rankMatrix(x, i, x.Cols), rankNorm(n, i), all.whole[i], ids[from:to])
 		}
 		return nil
 	})

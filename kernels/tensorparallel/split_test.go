@@ -51,8 +51,8 @@ func TestMatricesAreNotMixedUp(t *testing.T) {
 	}
 	for what, call := range map[string]func(){
 		"AddLinear":  func() { b.AddLinear(p.x, p.src, in) },
-		"NormLinear": func() { b.NormLinear(p.src, p.x, norm, 1e-5, p.l) },
-		"MLP":        func() { b.MLP(p.x, norm, 1e-5, kernels.SiLU, in, in) },
+		"NormLinear": func() { b.NormLinear(p.src, p.x, kernels.Norm{Weight: norm, Eps: 1e-5}, p.l) },
+		"MLP":        func() { b.MLP(p.x, kernels.Norm{Weight: norm, Eps: 1e-5}, kernels.SiLU, in, in) },
 	} {
 		call()
 		if err := b.Sync(); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "NewOutputLinear") {

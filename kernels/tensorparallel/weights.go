@@ -226,6 +226,11 @@ func rankVector(v kernels.Vector, rank int) kernels.Vector {
 	return v.(*vector).ranks[rank]
 }
 
+func rankNorm(n kernels.Norm, rank int) kernels.Norm {
+	n.Weight, n.Bias = rankVector(n.Weight, rank), rankVector(n.Bias, rank)
+	return n
+}
+
 // NewVector gives every rank the vector.
 func (b *Backend) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 	v := &vector{b, make([]kernels.Vector, len(b.workers))}

@@ -20,8 +20,11 @@ type Spec struct {
 	Windows []int // of each layer: as kernels.AttentionSpec.Window
 	QKVBias bool
 	OutBias bool // bias of the attention's output projection
-	QKNorm  bool // per-head norm of queries and keys
+	QKNorm  bool // norms of queries and keys: of each head, or WholeQKNorm of all together
+	Norms   Norms
 	Eps     float32
+
+	WholeQKNorm bool
 
 	Rotations     []Rotation // each of some layers
 	LayerRotation []int      // which of them each layer has
@@ -34,19 +37,41 @@ type Spec struct {
 	NormOffset float32 // added to the weights of norms
 	EmbedScale float32 // of embeddings in the residual stream
 	AttnScale  float32 // of the products of queries and keys; 0: one over the root of their length
+	ScoreCap   float32 // as kernels.AttentionSpec.Cap
 	LogitScale float32
+	LogitCap   float32 // 0, or logits are capped so
+	Parallel   bool    // the MLP is given what attention is given
 
 	Tied   bool // the embedding is the LM head
 	MaxLen int  // max_position_embeddings
 
-	theta       float64     // rope_theta where a file has none
-	unturned    []bool      // of each layer: it sees no positions; nil: all do
-	turnedPart  float64     // of a head's dimensions, where a file says nothing else; 0: all, whatever it says
-	trunk       string      // what names of tensors begin with, but for heads
-	VectorsOnly bool        // there is no LM head
-	Head        []HeadLayer // the classification head; nil for none
+	theta       float64      // rope_theta where a file has none
+	sliding     *slidingRope // of layers with a sliding window, where they turn otherwise than others
+	slides      []bool       // of each layer: it is one of those with a sliding window
+	unturned    []bool       // of each layer: it sees no positions; nil: all do
+	turnedPart  float64      // of a head's dimensions, where a file says nothing else; 0: all, whatever it says
+	trunk       string       // what names of tensors begin with, but for heads
+	VectorsOnly bool         // there is no LM head
+	Head        []HeadLayer  // the classification head; nil for none
 
 	schemes map[string]weights.Scheme // of linear layers and of an LM head in codes, by name; nil where none is quantised
+}
+
+// Norms names a layer's, each of what a sub-layer is given or gives; "" where there is none.
+type Norms struct{ Attention, AttentionGave, MLP, MLPGave string }
+
+// usualNorms are before attention and before the MLP.
+var usualNorms = Norms{Attention: "input_layernorm", MLP: "post_attention_layernorm"}
+
+// CheckSmoothing says why factors of a layer's channels cannot move from its norms into the matrices behind them.
+func (s *Spec) CheckSmoothing() error {
+	switch {
+	case s.NormOffset != 0:
+		return fmt.Errorf("cannot smooth norms whose weights count from %g", s.NormOffset)
+	case s.Norms.Attention != usualNorms.Attention || s.Norms.MLP != usualNorms.MLP:
+		return fmt.Errorf("cannot smooth norms %+v: want those before attention and the MLP of most families, %+v", s.Norms, usualNorms)
+	}
+	return nil
 }
 
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common
@@ -54,10 +79,15 @@ type Spec struct {
 var families = map[string]func(*weights.Config, *Spec) error{
 	"Ernie4_5": ernie45,
 	"Gemma":    gemma,
+	"Gemma2":   gemma2,
+	"Gemma3":   gemma3,
 	"Glm":      glm,
+	"Glm4":     glm4,
 	"Granite":  granite,
 	"Llama":    llama,
 	"Mistral":  mistral,
+	"Olmo2":    olmo2,
+	"Olmo3":    olmo3,
 	"Phi3":     phi3,
 	"Qwen2":    qwen2,
 	"Qwen3":    qwen3,
@@ -131,6 +161,7 @@ func commonSpec(c *weights.Config) (Spec, error) {
 		Vocab:        c.VocabSize,
 		Heads:        kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
 		Windows:      make([]int, c.NumHiddenLayers),
+		Norms:        usualNorms,
 		Eps:          1e-6,
 		EmbedScale:   1,
 		LogitScale:   1,
@@ -184,9 +215,6 @@ func (s *Spec) Digest() string {
 // layeredWindows gives the sliding window to the layers that layer_types names or, in its absence,
 // to those from max_window_layers on, as Qwen2's and Qwen3's configurations do.
 func layeredWindows(c *weights.Config, s *Spec) error {
-	if c.LayerTypes != nil && len(c.LayerTypes) != s.Layers {
-		return fmt.Errorf("layer_types has %d entries for %d layers", len(c.LayerTypes), s.Layers)
-	}
 	window := 0
 	if c.UseSlidingWindow {
 		window = slidingWindow(c)
@@ -195,18 +223,31 @@ func layeredWindows(c *weights.Config, s *Spec) error {
 	if c.MaxWindowLayers != nil {
 		from = *c.MaxWindowLayers
 	}
+	return windowsOf(c, s, window, func(i int) bool { return i >= from })
+}
+
+// windowsInTurns gives it to the layers that layer_types names or, in its absence, to all but every so many.
+func windowsInTurns(c *weights.Config, s *Spec, pattern, window int) error {
+	return windowsOf(c, s, window, func(i int) bool { return (i+1)%pattern != 0 })
+}
+
+func windowsOf(c *weights.Config, s *Spec, window int, usual func(i int) bool) error {
+	if c.LayerTypes != nil && len(c.LayerTypes) != s.Layers {
+		return fmt.Errorf("layer_types has %d entries for %d layers", len(c.LayerTypes), s.Layers)
+	}
+	s.slides = make([]bool, s.Layers)
 	for i := range s.Windows {
-		sliding := c.LayerTypes == nil && i >= from
+		s.slides[i] = c.LayerTypes == nil && usual(i)
 		if c.LayerTypes != nil {
 			switch c.LayerTypes[i] {
 			case "sliding_attention":
-				sliding = true
+				s.slides[i] = true
 			case "full_attention":
 			default:
 				return fmt.Errorf("layer_types[%d] is %q, want full_attention or sliding_attention", i, c.LayerTypes[i])
 			}
 		}
-		if sliding {
+		if s.slides[i] {
 			s.Windows[i] = window
 		}
 	}

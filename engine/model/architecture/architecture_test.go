@@ -43,7 +43,7 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 
 func TestSpecRefuses(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
-		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
 		{"llama2", "architectures", `[]`, "want one of Ernie4_5ForCausalLM, Gemma"},
 		{"llama2", "hidden_act", `"relu"`, `hidden_act is "relu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
@@ -61,6 +61,15 @@ func TestSpecRefuses(t *testing.T) {
 		{"granite", "attention_multiplier", `1e-40`, "attention_multiplier 1e-40"},
 		{"granite", "embedding_multiplier", `"12"`, "cannot unmarshal string"},
 		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
+		{"gemma2", "final_logit_softcapping", `0`, "final_logit_softcapping is 0, want a number from 0.01 to 1e+06, or null"},
+		{"gemma2", "query_pre_attn_scalar", `0`, "query_pre_attn_scalar is 0"},
+		{"gemma2", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},
+		{"gemma3", "attn_logit_softcapping", `50`, "want null"},
+		{"gemma3", "sliding_window_pattern", `0`, "sliding_window_pattern is 0"},
+		{"gemma3", "rope_local_base_freq", `-1`, "layers with a sliding window: rope_theta is -1"},
+		{"gemma3", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
+		{"gemma3", "architectures", `["Gemma3TextForCausalLMs"]`, "unsupported architecture [Gemma3TextForCausalLMs]"},
+		{"olmo3", "sliding_window", `null`, "sliding_window is missing"},
 		{"mistral", "sliding_window", `-5`, "sliding_window is -5"},
 		{"phi3", "partial_rotary_factor", `1.5`, "partial_rotary_factor is 1.5, want a number up to 1"},
 		{"phi3", "partial_rotary_factor", `0.01`, "leaves an even part of the 32 dimensions"},
@@ -113,6 +122,46 @@ func TestSpecWindows(t *testing.T) {
 		s, err := New(&config)
 		if err != nil || !slices.Equal(s.Windows, c.want) {
 			t.Errorf("%s with %v: windows %v (%v), want %v", c.name, c.edits, s.Windows, err, c.want)
+		}
+	}
+}
+
+// TestSlidingRotations: layers with a sliding window turn by angles of their own, as both ways to write them have it.
+func TestSlidingRotations(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		edits          map[string]string
+		usual, sliding float32 // second frequencies
+	}{
+		{"gemma3", nil, 1 / float32(math.Pow(1e6, 1.0/32)) / 8, 1 / float32(math.Pow(1e4, 1.0/32))},
+		{"gemma3", map[string]string{"rope_scaling": "", "rope_theta": "", "rope_local_base_freq": "",
+			"rope_parameters": `{"full_attention":{"rope_type":"linear","factor":8,"rope_theta":1000000},"sliding_attention":{"rope_type":"default","rope_theta":20000}}`},
+			1 / float32(math.Pow(1e6, 1.0/32)) / 8, 1 / float32(math.Pow(2e4, 1.0/32))},
+		{"olmo3", map[string]string{"rope_scaling": `{"rope_type":"linear","factor":4}`}, 1 / float32(math.Pow(5e5, 1.0/16)) / 4, 1 / float32(math.Pow(5e5, 1.0/16))},
+	} {
+		config := editedConfig(t, c.name, c.edits)
+		s, err := New(&config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, slides := range s.slides {
+			want := c.usual
+			if slides {
+				want = c.sliding
+			}
+			if got := s.Rotations[s.LayerRotation[i]].InvFreq[1]; math.Abs(float64(got/want-1)) > 2e-7 {
+				t.Errorf("%s with %v: layer %d turns its second pair by %g, want %g", c.name, c.edits, i, got, want)
+			}
+		}
+	}
+}
+
+// TestTextFamilies: Gemma 3's models of text go by another name without their LM head.
+func TestTextFamilies(t *testing.T) {
+	for _, name := range []string{"Gemma3TextModel", "Gemma3TextForSequenceClassification"} {
+		config := editedConfig(t, "gemma3", map[string]string{"architectures": `["` + name + `"]`})
+		if s, err := New(&config); err != nil || !s.VectorsOnly {
+			t.Errorf("%s: vectors only %t, error %v", name, s.VectorsOnly, err)
 		}
 	}
 }

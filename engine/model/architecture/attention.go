@@ -26,11 +26,15 @@ func Attentions(config weights.Config) ([]kernels.AttentionSpec, error) {
 
 // ScaleLogits makes logits of what the LM head gives.
 func (s *Spec) ScaleLogits(row []float32) {
-	if s.LogitScale == 1 {
-		return
-	}
 	for i := range row {
-		row[i] *= s.LogitScale
+		switch {
+		case s.LogitCap > 0:
+			row[i] = s.LogitCap * float32(math.Tanh(float64(row[i]*s.LogitScale/s.LogitCap)))
+		case s.LogitScale == 1:
+			return
+		default:
+			row[i] *= s.LogitScale
+		}
 	}
 }
 
@@ -40,5 +44,5 @@ func (s *Spec) Attention(window int) kernels.AttentionSpec {
 	if scale == 0 {
 		scale = float32(1 / math.Sqrt(float64(s.Heads.Dim)))
 	}
-	return kernels.AttentionSpec{Heads: s.Heads, Scale: scale, Window: window}
+	return kernels.AttentionSpec{Heads: s.Heads, Scale: scale, Window: window, Cap: s.ScoreCap}
 }

@@ -21,3 +21,9 @@ func glm(c *weights.Config, s *Spec) error {
 	}
 	return nil
 }
+
+// glm4 is GLM 4's models of 2025: glm with norms of what sub-layers give, too.
+func glm4(c *weights.Config, s *Spec) error {
+	s.Norms.AttentionGave, s.Norms.MLPGave = "post_self_attn_layernorm", "post_mlp_layernorm"
+	return glm(c, s)
+}

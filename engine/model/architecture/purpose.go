@@ -18,10 +18,16 @@ var purposes = map[string]func(*weights.Config, *Spec) error{
 	"ForRewardModel":            rewardHead,
 }
 
+// textFamilies are families by the names that their models without a head have, where those of others look at pictures, too.
+var textFamilies = map[string]string{"Gemma3Text": "Gemma3"}
+
 // purposeOf cuts an architecture's name into its family and its purpose; both are empty of one that is not supported.
 func purposeOf(architecture string) (family, purpose string) {
 	for purpose := range purposes {
 		family, found := strings.CutSuffix(architecture, purpose)
+		if text := textFamilies[family]; text != "" {
+			family = text
+		}
 		if found && families[family] != nil && (purpose != "ForRewardModel" || family == "Qwen2") {
 			return family, purpose
 		}

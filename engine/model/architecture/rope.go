@@ -48,35 +48,78 @@ type ropeKeys struct {
 
 // readRotations reads those of the layers. A family has said which see no positions (Yang et al., RoPE to NoPE and Back Again, 2025).
 func (s *Spec) readRotations(c *weights.Config) error {
-	usual, err := readRotation(c, s)
+	usual, sliding := s.ropeKeys(c)
+	rotation, err := readRotation(c, s, usual)
 	if err != nil {
 		return err
 	}
-	s.Rotations, s.LayerRotation = []Rotation{usual}, make([]int, s.Layers)
-	if slices.Contains(s.unturned, true) {
-		s.Rotations = append(s.Rotations, Rotation{InvFreq: make([]float32, s.Heads.Dim/2), Scale: 1})
-	}
-	for i, is := range s.unturned {
-		if is {
-			s.LayerRotation[i] = 1
+	s.Rotations, s.LayerRotation = []Rotation{rotation}, make([]int, s.Layers)
+	if s.sliding != nil && slices.Contains(s.slides, true) {
+		if rotation, err = readRotation(c, s, sliding); err != nil {
+			return fmt.Errorf("layers with a sliding window: %w", err)
 		}
+		s.addRotation(rotation, s.slides)
+	}
+	if slices.Contains(s.unturned, true) {
+		s.addRotation(Rotation{InvFreq: make([]float32, s.Heads.Dim/2), Scale: 1}, s.unturned)
 	}
 	return nil
 }
 
-// readRotation reads the rotation of all layers, in float32 as transformers does; by default so many of a head's dimensions are turned.
-func readRotation(c *weights.Config, s *Spec) (Rotation, error) {
-	keys := ropeKeys{theta: s.theta, maxLen: float64(c.MaxPositionEmbeddings)}
-	if r := c.RopeParameters; r != nil {
-		keys.Rope = *r
-	} else if r := c.RopeScaling; r != nil {
-		keys.Rope = *r
-	}
-	for _, t := range []*float64{c.RopeTheta, keys.Theta} {
-		if t != nil {
-			keys.theta = *t
+// addRotation adds that of some layers.
+func (s *Spec) addRotation(r Rotation, of []bool) {
+	for i, is := range of {
+		if is {
+			s.LayerRotation[i] = len(s.Rotations)
 		}
 	}
+	s.Rotations = append(s.Rotations, r)
+}
+
+// slidingRope is what layers with a sliding window have of their own.
+type slidingRope struct {
+	theta    float64 // 0: that of the others
+	unscaled bool    // rope_scaling is of the others alone
+}
+
+// ropeKeys are those of layers, and of those with a sliding window. As written by transformers 5, the two may stand side by side.
+func (s *Spec) ropeKeys(c *weights.Config) (usual, sliding ropeKeys) {
+	usual = ropeKeys{theta: s.theta, maxLen: float64(c.MaxPositionEmbeddings)}
+	if r := c.RopeParameters; r != nil {
+		usual.Rope = *r
+	} else if r := c.RopeScaling; r != nil {
+		usual.Rope = *r
+	}
+	apart := usual.Full != nil && usual.Sliding != nil
+	both := usual.Rope
+	if apart {
+		usual.Rope = *both.Full
+	}
+	for _, t := range []*float64{c.RopeTheta, usual.Theta} {
+		if t != nil {
+			usual.theta = *t
+		}
+	}
+	sliding = usual
+	if s.sliding == nil {
+		return usual, sliding
+	}
+	if s.sliding.unscaled {
+		sliding.Rope = weights.Rope{}
+	}
+	if s.sliding.theta != 0 {
+		sliding.theta = s.sliding.theta
+	}
+	if apart {
+		if sliding.Rope = *both.Sliding; sliding.Theta != nil {
+			sliding.theta = *sliding.Theta
+		}
+	}
+	return usual, sliding
+}
+
+// readRotation reads a rotation, in float32 as transformers does; by default so many of a head's dimensions are turned.
+func readRotation(c *weights.Config, s *Spec, keys ropeKeys) (Rotation, error) {
 	if !(keys.theta > 0) {
 		return Rotation{}, fmt.Errorf("rope_theta is %g, want a positive number", keys.theta)
 	}

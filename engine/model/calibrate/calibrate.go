@@ -49,8 +49,10 @@ func Open(dir string, b kernels.Backend) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec, err := architecture.New(&config); err == nil && spec.NormOffset != 0 {
-		return nil, fmt.Errorf("%s: cannot smooth norms whose weights count from %g", config.Architectures[0], spec.NormOffset)
+	if spec, err := architecture.New(&config); err == nil {
+		if err := spec.CheckSmoothing(); err != nil {
+			return nil, fmt.Errorf("%s: %w", config.Architectures[0], err)
+		}
 	}
 	source, err := weights.Open(dir)
 	if err != nil {
@@ -184,20 +186,20 @@ func (o *observer) NewVector(t kernels.HostTensor) (kernels.Vector, error) {
 }
 
 // NormLinear implements kernels.Backend.
-func (o *observer) NormLinear(dst, x kernels.Mat, w kernels.Vector, eps float32, l kernels.Linear) {
-	o.observeRows(x, w, eps)
-	o.Backend.NormLinear(dst, x, w, eps, l)
+func (o *observer) NormLinear(dst, x kernels.Mat, n kernels.Norm, l kernels.Linear) {
+	o.observeRows(x, n)
+	o.Backend.NormLinear(dst, x, n, l)
 }
 
 // MLP implements kernels.Backend.
-func (o *observer) MLP(x kernels.Mat, w kernels.Vector, eps float32, act kernels.Activation, gated, down kernels.Linear) {
-	o.observeRows(x, w, eps)
-	o.Backend.MLP(x, w, eps, act, gated, down)
+func (o *observer) MLP(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) {
+	o.observeRows(x, n)
+	o.Backend.MLP(x, n, act, up, down)
 }
 
 // observeRows takes rows of the residual stream into the peaks of a norm.
-func (o *observer) observeRows(x kernels.Mat, w kernels.Vector, eps float32) {
-	n := o.norms[w]
+func (o *observer) observeRows(x kernels.Mat, of kernels.Norm) {
+	n := o.norms[of.Weight]
 	if n.peaks == nil {
 		n.peaks, o.used = make([]float32, len(n.weight)), append(o.used, n)
 	}
@@ -211,7 +213,7 @@ func (o *observer) observeRows(x kernels.Mat, w kernels.Vector, eps float32) {
 		for _, v := range o.row {
 			sum += float64(v) * float64(v)
 		}
-		scale := float32(1 / math.Sqrt(sum/float64(x.Cols)+float64(eps)))
+		scale := float32(1 / math.Sqrt(sum/float64(x.Cols)+float64(of.Eps)))
 		for j, v := range o.row {
 			n.peaks[j] = max(n.peaks[j], float32(math.Abs(float64(v*scale*n.weight[j]))))
 		}

@@ -119,7 +119,7 @@ func TestHeadInPieces(t *testing.T) {
 				if ids != nil {
 					cols = len(ids)
 				}
-				return computed(t, b, kernels.F32, rows, cols, func(dst kernels.Mat) { b.Logits(dst, x, norm, 1e-5, part, ids) })
+				return computed(t, b, kernels.F32, rows, cols, func(dst kernels.Mat) { b.Logits(dst, x, kernels.Norm{Weight: norm, Eps: 1e-5}, part, ids) })
 			}
 			before := device.used
 			all := logits(head, nil)
@@ -170,7 +170,7 @@ func TestLinearInPieces(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer l.Free()
-				return computed(t, b, kernels.BF16, rows, l.Out(), func(dst kernels.Mat) { b.NormLinear(dst, x, norm, 1e-5, l) })
+				return computed(t, b, kernels.BF16, rows, l.Out(), func(dst kernels.Mat) { b.NormLinear(dst, x, kernels.Norm{Weight: norm, Eps: 1e-5}, l) })
 			}
 			left, right := product([]kernels.HostTensor{wa}, []kernels.HostTensor{ba}), product([]kernels.HostTensor{wb}, []kernels.HostTensor{bb})
 			var want []float32
@@ -205,7 +205,7 @@ func TestRandomHead(t *testing.T) {
 			defer onDevice.Free()
 			x, norm := inputs(t, b, 2, 61)
 			logits := func(head kernels.Table) []float32 {
-				return computed(t, b, kernels.F32, 2, 77, func(dst kernels.Mat) { b.Logits(dst, x, norm, 1e-5, head, nil) })
+				return computed(t, b, kernels.F32, 2, 77, func(dst kernels.Mat) { b.Logits(dst, x, kernels.Norm{Weight: norm, Eps: 1e-5}, head, nil) })
 			}
 			want := logits(uploaded)
 			if !slices.ContainsFunc(want, func(v float32) bool { return v != 0 }) {

@@ -172,7 +172,7 @@ func TestQuantisedNorm(t *testing.T) {
 	x, w := normals(rows*cols), normals(cols)
 	clear(x[cols : 2*cols])
 	codes, scales := b.upload(make([]byte, rows*cols)), b.floats(make([]float32, rows))
-	b.Launch("pf_rms_norm_fp8", [2]int{rows, 1}, threads, codes, cols, scales, b.floats(x), cols, b.floats(w), cols, uint64(math.Float32bits(1e-5)))
+	b.Launch("pf_norm_fp8", [2]int{rows, 1}, threads, codes, cols, scales, b.floats(x), cols, b.floats(w), 0, cols, uint64(math.Float32bits(1e-5)), 0)
 	got, gotScales := b.bytes(codes, rows*cols), b.float32s(scales, rows)
 	for r := range rows {
 		square := 0.0

@@ -67,11 +67,11 @@ static void reductions(float *out, const float *in)
 static const entry entries[] = {
     make("reductions", reductions),
 #define KERNEL(name) make(#name, name)
-    KERNEL(pf_add_bias), KERNEL(pf_add_sum), KERNEL(pf_add_sum_bf16), KERNEL(pf_attention), KERNEL(pf_dequantise_fp8), KERNEL(pf_embed),
+    KERNEL(pf_add_bias), KERNEL(pf_add_norm), KERNEL(pf_attention), KERNEL(pf_dequantise_fp8), KERNEL(pf_embed),
     KERNEL(pf_fill_random), KERNEL(pf_fill_random_fp8), KERNEL(pf_fill_random_int8), KERNEL(pf_gather_kv), KERNEL(pf_label_logits),
     KERNEL(pf_label_logits_int8), KERNEL(pf_label_logits_int8_alone),
-    KERNEL(pf_quantise_fp8), KERNEL(pf_quantise_int8), KERNEL(pf_rms_norm), KERNEL(pf_rms_norm_fp8), KERNEL(pf_rms_norm_int8),
-    KERNEL(pf_store_kv), KERNEL(pf_gated), KERNEL(pf_gated_fp8), KERNEL(pf_gated_int8), KERNEL(pf_widen_int8),
+    KERNEL(pf_norm_heads), KERNEL(pf_quantise_fp8), KERNEL(pf_quantise_int8), KERNEL(pf_norm), KERNEL(pf_norm_fp8), KERNEL(pf_norm_int8),
+    KERNEL(pf_store_kv), KERNEL(pf_sum), KERNEL(pf_sum_bf16), KERNEL(pf_activate), KERNEL(pf_activate_fp8), KERNEL(pf_activate_int8), KERNEL(pf_widen_int8),
 #undef KERNEL
 #define KERNEL(name) make_of_words(#name, name)
     KERNEL(pf_add_scaled_sums), KERNEL(pf_add_scaled_sums_i32), KERNEL(pf_conv), KERNEL(pf_conv_backward), KERNEL(pf_interpolate),

@@ -91,7 +91,7 @@ func scratchOfMLP(t *testing.T, b *cuda.Backend, device *counted, rows int, tens
 		t.Fatal(err)
 	}
 	before := device.used
-	b.MLP(kernels.Mat{Buf: buf, Rows: rows, Cols: hidden, Stride: hidden}, norm, 1e-5, kernels.SiLU, gated, down)
+	b.MLP(kernels.Mat{Buf: buf, Rows: rows, Cols: hidden, Stride: hidden}, kernels.Norm{Weight: norm, Eps: 1e-5}, kernels.SiLU, gated, down)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}

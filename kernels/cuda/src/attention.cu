@@ -5,13 +5,14 @@
 #define KEYS 128    /* keys of a tile, a thread each */
 #define MAX_DIM 256
 
-/* dst = softmax(q k^T scale) v over positions (position - window, position], all when window is 0.
+/* dst = softmax(q k^T scale) v over positions (position - window, position], all when window is 0; scores become
+   cap * tanh(score / cap) first, but for a cap of 0.
    grid: (entries, q_heads); KEYS threads. Layout of a block as in store_kv.cu. The online softmax goes
    over tiles aligned at absolute positions (Milakov and Gimelshein, 2018), so a row's bits do not
    depend on how its sequence was cut into chunks. */
 PF_KERNEL pf_attention(bf16 *dst, int64_t dst_stride, const bf16 *qkv, int64_t qkv_stride,
                                         const pf_segment *segments, int64_t segment_count, const uint64_t *tables, int64_t q_heads,
-                                        int64_t kv_heads, int64_t dim, int64_t block_tokens, float scale, int64_t window)
+                                        int64_t kv_heads, int64_t dim, int64_t block_tokens, float scale, int64_t window, float cap)
 {
     __shared__ float q[MAX_DIM], weights[KEYS], parts[2 * KEYS / 32];
     pf_segment s = find_segment(segments, segment_count, blockIdx.x);
@@ -33,6 +34,8 @@ PF_KERNEL pf_attention(bf16 *dst, int64_t dst_stride, const bf16 *qkv, int64_t q
             score = 0;
             for (int64_t i = 0; i < dim; i++)
                 score += q[i] * __bfloat162float(k[i]);
+            if (cap > 0)
+                score = cap * tanhf(score / cap);
         }
         float best = score;
         for (int lane = 16; lane > 0; lane >>= 1)

@@ -1,4 +1,4 @@
-/* The kernels between the matrix products: embedding, RMSNorm, gated activations and sums. One block works on one row, so a row's
+/* The kernels between the matrix products: embedding, norms, activations and sums. One block works on one row, so a row's
    bits depend on nothing beside it. Free of inline assembly: the host shim runs this very file. */
 #include "rows.h"
 
@@ -15,37 +15,47 @@ static __device__ inline float widen(float v) { return v; }
 static __device__ inline float widen(bf16 v) { return __bfloat162float(v); }
 
 template <class T>
-static __device__ inline void add_sum(float *x, const uint64_t *parts, int64_t count, int64_t row, int64_t cols)
+static __device__ inline void sum_parts(float *x, const uint64_t *parts, int64_t count, int64_t row, int64_t cols, int64_t add)
 {
     for (int64_t i = (int64_t)blockIdx.y * blockDim.x + threadIdx.x; i < cols; i += (int64_t)gridDim.y * blockDim.x) {
         float sum = widen(((const T *)parts[0])[row + i]);
         for (int64_t p = 1; p < count; p++)
             sum += widen(((const T *)parts[p])[row + i]);
-        x[i] += sum;
+        x[i] = add ? x[i] + sum : sum;
     }
 }
 
-/* x[row] += the sum of the count matrices at parts, each of which has rows stride apart; they are summed
+/* x[row] = or += the sum of the count matrices at parts, each of which has rows stride apart; they are summed
    in their order first. grid: (rows, any). */
-PF_KERNEL pf_add_sum(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols)
+PF_KERNEL pf_sum(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols, int64_t add)
 {
-    add_sum<float>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols);
+    sum_parts<float>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols, add);
 }
 
-/* As pf_add_sum, of bfloat16 matrices. */
-PF_KERNEL pf_add_sum_bf16(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols)
+/* As pf_sum, of bfloat16 matrices. */
+PF_KERNEL pf_sum_bf16(float *x, int64_t x_stride, const uint64_t *parts, int64_t count, int64_t stride, int64_t cols, int64_t add)
 {
-    add_sum<bf16>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols);
+    sum_parts<bf16>(x + blockIdx.x * x_stride, parts, count, blockIdx.x * stride, cols, add);
 }
 
-/* dst[row] = x[row] / rms(x[row]) * w, rows of dst dense. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_rms_norm(bf16 *dst, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
+/* dst[row] = norm(x[row]), see norm_of; rows of dst are dense. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_norm(bf16 *dst, const float *x, int64_t x_stride, const float *w, const float *b, int64_t cols, float eps, int64_t centred)
 {
     const float *from = x + blockIdx.x * x_stride;
     bf16 *to = dst + blockIdx.x * cols;
-    float scale = inverse_rms(from, cols, eps);
+    norm_of norm(from, w, b, cols, eps, centred);
     for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
-        to[i] = __float2bfloat16(from[i] * scale * w[i]);
+        to[i] = __float2bfloat16(norm(from, i));
+}
+
+/* x[row] += norm(src[row]). grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_add_norm(float *x, int64_t x_stride, const float *src, int64_t src_stride, const float *w, const float *b, int64_t cols, float eps, int64_t centred)
+{
+    const float *from = src + blockIdx.x * src_stride;
+    float *to = x + blockIdx.x * x_stride;
+    norm_of norm(from, w, b, cols, eps, centred);
+    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
+        to[i] += norm(from, i);
 }
 
 /* x[row] += bias. grid: rows. */
@@ -56,19 +66,19 @@ PF_KERNEL pf_add_bias(float *x, int64_t x_stride, const bf16 *bias, int64_t cols
         to[i] += __bfloat162float(bias[i]);
 }
 
-/* dst[row][i] = act(gate_up[row][i]) * gate_up[row][inter + i], rows dense. grid: (rows, any). */
-PF_KERNEL pf_gated(bf16 *dst, const bf16 *gate_up, int64_t inter, int64_t act)
+/* dst[row][i] = what active says of rows of src, which are cols wide, rows dense. grid: (rows, any). */
+PF_KERNEL pf_activate(bf16 *dst, const bf16 *src, int64_t cols, int64_t inter, int64_t act)
 {
-    const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
+    const bf16 *row = src + blockIdx.x * cols;
     bf16 *to = dst + blockIdx.x * inter;
     int64_t first = (int64_t)blockIdx.y * blockDim.x + threadIdx.x, step = (int64_t)gridDim.y * blockDim.x;
-    if (inter % 8) {
+    if (inter % 8 || cols == inter) {
         for (int64_t i = first; i < inter; i += step)
-            to[i] = __float2bfloat16(gated(gate[i], up[i], act));
+            to[i] = __float2bfloat16(active(row, cols, inter, i, act));
         return;
     }
     for (int64_t i = first; i < inter / 8; i += step) {
-        bf16x8 g = ((const bf16x8 *)gate)[i], u = ((const bf16x8 *)up)[i], r;
+        bf16x8 g = ((const bf16x8 *)row)[i], u = ((const bf16x8 *)(row + inter))[i], r;
         for (int j = 0; j < 8; j++)
             r.v[j] = __float2bfloat16(gated(g.v[j], u.v[j], act));
         ((bf16x8 *)to)[i] = r;

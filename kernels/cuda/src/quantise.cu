@@ -20,20 +20,20 @@ static __device__ void quantise_row(typename Format::code *codes, float *scale, 
 }
 
 template <class Format>
-static __device__ void rms_norm_codes(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
+static __device__ void norm_codes(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, const float *b, int64_t cols,
+                                  float eps, int64_t centred)
 {
     const float *from = x + blockIdx.x * x_stride;
-    float inverse = inverse_rms(from, cols, eps);
-    quantise_row<Format>((typename Format::code *)dst + blockIdx.x * dst_stride, scales + blockIdx.x, cols,
-                         [&](int64_t i) { return rounded(from[i] * inverse * w[i]); });
+    norm_of norm(from, w, b, cols, eps, centred);
+    quantise_row<Format>((typename Format::code *)dst + blockIdx.x * dst_stride, scales + blockIdx.x, cols, [&](int64_t i) { return rounded(norm(from, i)); });
 }
 
 template <class Format>
-static __device__ void gated_codes(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
+static __device__ void active_codes(void *dst, int64_t dst_stride, float *scales, const bf16 *src, int64_t cols, int64_t inter, int64_t act)
 {
-    const bf16 *gate = gate_up + blockIdx.x * 2 * inter, *up = gate + inter;
+    const bf16 *row = src + blockIdx.x * cols;
     quantise_row<Format>((typename Format::code *)dst + blockIdx.x * dst_stride, scales + blockIdx.x, inter,
-                         [&](int64_t i) { return rounded(gated(gate[i], up[i], act)); });
+                         [&](int64_t i) { return rounded(active(row, cols, inter, i, act)); });
 }
 
 template <class Format>
@@ -43,26 +43,28 @@ static __device__ void codes_of(void *dst, int64_t dst_stride, float *scales, co
     quantise_row<Format>((typename Format::code *)dst + blockIdx.x * dst_stride, scales + blockIdx.x, cols, [&](int64_t i) { return __bfloat162float(from[i]); });
 }
 
-/* As pf_rms_norm, quantised: codes in rows dst_stride apart, scales[row]. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_rms_norm_fp8(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
+/* As pf_norm, quantised: codes in rows dst_stride apart, scales[row]. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_norm_fp8(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, const float *b, int64_t cols, float eps,
+                      int64_t centred)
 {
-    rms_norm_codes<fp8_format>(dst, dst_stride, scales, x, x_stride, w, cols, eps);
+    norm_codes<fp8_format>(dst, dst_stride, scales, x, x_stride, w, b, cols, eps, centred);
 }
 
-PF_KERNEL pf_rms_norm_int8(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, int64_t cols, float eps)
+PF_KERNEL pf_norm_int8(void *dst, int64_t dst_stride, float *scales, const float *x, int64_t x_stride, const float *w, const float *b, int64_t cols, float eps,
+                       int64_t centred)
 {
-    rms_norm_codes<int8_format>(dst, dst_stride, scales, x, x_stride, w, cols, eps);
+    norm_codes<int8_format>(dst, dst_stride, scales, x, x_stride, w, b, cols, eps, centred);
 }
 
-/* As pf_gated, quantised. grid: rows; PF_BLOCK threads. */
-PF_KERNEL pf_gated_fp8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
+/* As pf_activate, quantised. grid: rows; PF_BLOCK threads. */
+PF_KERNEL pf_activate_fp8(void *dst, int64_t dst_stride, float *scales, const bf16 *src, int64_t cols, int64_t inter, int64_t act)
 {
-    gated_codes<fp8_format>(dst, dst_stride, scales, gate_up, inter, act);
+    active_codes<fp8_format>(dst, dst_stride, scales, src, cols, inter, act);
 }
 
-PF_KERNEL pf_gated_int8(void *dst, int64_t dst_stride, float *scales, const bf16 *gate_up, int64_t inter, int64_t act)
+PF_KERNEL pf_activate_int8(void *dst, int64_t dst_stride, float *scales, const bf16 *src, int64_t cols, int64_t inter, int64_t act)
 {
-    gated_codes<int8_format>(dst, dst_stride, scales, gate_up, inter, act);
+    active_codes<int8_format>(dst, dst_stride, scales, src, cols, inter, act);
 }
 
 /* Rows of src, stride apart, quantised. grid: rows; PF_BLOCK threads. */

@@ -46,3 +46,24 @@ PF_KERNEL pf_store_kv(bf16 *qkv, int64_t qkv_stride, const pf_segment *segments,
         to[i + half] = __float2bfloat16(y * cos[i] + x * sin[i]);
     }
 }
+
+/* Divides the queries of an entry, of all heads together, by their root mean square, in place, and its keys, and multiplies them by
+   weights. grid: (entries, 2), queries and keys; PF_BLOCK threads. */
+PF_KERNEL pf_norm_heads(bf16 *qkv, int64_t qkv_stride, const pf_segment *segments, int64_t segment_count, const float *q_norm, const float *k_norm,
+                        int64_t q_cols, int64_t k_cols, float eps)
+{
+    pf_segment s = find_segment(segments, segment_count, blockIdx.x);
+    bf16 *row = qkv + (s.row + blockIdx.x - s.first) * qkv_stride + (blockIdx.y ? q_cols : 0);
+    const float *norm = blockIdx.y ? k_norm : q_norm;
+    int64_t cols = blockIdx.y ? k_cols : q_cols;
+    if (!norm || cols == 0)
+        return;
+    float squares = 0;
+    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK) {
+        float v = __bfloat162float(row[i]);
+        squares += v * v;
+    }
+    float inverse = rsqrtf(block_sum(squares) / (float)cols + eps);
+    for (int64_t i = threadIdx.x; i < cols; i += PF_BLOCK)
+        row[i] = __float2bfloat16(__bfloat162float(row[i]) * inverse * norm[i]);
+}
