@@ -36,6 +36,7 @@ SIGTERM finishes open requests first, a second one stops at once. SIGHUP reads t
 adds, removes and changes models; so does a merge of networks that are served, when it has another generation.`,
 		Example: `  prefillonly serve                                      the built-in demo model on port 8000
   prefillonly serve ./Qwen2.5-0.5B --port 9000           a Hugging Face checkpoint
+  prefillonly serve ./Qwen2.5-0.5B-Q4_K_M.gguf           a GGUF file
   prefillonly serve ./Qwen2.5-0.5B judge=./Qwen3-4B      two, which requests call Qwen2.5-0.5B and judge
   prefillonly serve --host 0.0.0.0 --api-key-file keys   open to other hosts, with keys
   prefillonly serve ./Llama-3.3-70B --device cuda:0,1 --tensor-parallel-size 2

@@ -68,6 +68,9 @@ var bytePres = map[string]bytePre{
 // object is one of JSON.
 type object = map[string]any
 
+// maxVocab is the most bytes of all tokens; large vocabularies have 3 MB.
+const maxVocab = 32 << 20
+
 // ggufVocab is the vocabulary of a GGUF file.
 type ggufVocab struct {
 	*gguf.File
@@ -111,9 +114,14 @@ func newGGUFVocab(f *gguf.File) (*ggufVocab, error) {
 			err = fmt.Errorf("%s has %d elements for %d tokens", ggufTypes, len(v.types), len(v.tokens))
 		}
 	}
+	bytes := 0
 	v.ids = make(map[string]int, len(v.tokens))
 	for id, text := range v.tokens {
 		v.ids[text] = id
+		bytes += len(text)
+	}
+	if bytes > maxVocab && err == nil {
+		err = fmt.Errorf("%s has %d bytes, want at most %d", ggufTokens, bytes, maxVocab)
 	}
 	return v, err
 }
@@ -263,7 +271,7 @@ func (v *ggufVocab) mergesByScore(scores []float64) [][2]string {
 		}
 		return 0
 	})
-	var merges [][2]string
+	merges := [][2]string{}
 	for _, id := range order {
 		text, first := v.tokens[id], len(merges)
 		for at := range text {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -37,8 +38,11 @@ func Foreign(names []string) (what, how string) {
 	for _, ending := range otherFormats {
 		for _, name := range names {
 			if strings.EqualFold(filepath.Ext(name), ending) {
-				return fmt.Sprintf("weights in another format (%.100q) and no %s", name, singleFile),
-					"serve the safetensors that they were made of, or convert them (in transformers, save_pretrained writes safetensors)"
+				how = "serve the safetensors that they were made of, or convert them (in transformers, save_pretrained writes safetensors)"
+				if gguf.IsName(name) {
+					how = "give the path of the GGUF file itself (of several parts, the first), or serve the safetensors that it was made of"
+				}
+				return fmt.Sprintf("weights in another format (%.100q) and no %s", name, singleFile), how
 			}
 		}
 	}

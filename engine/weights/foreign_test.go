@@ -24,7 +24,7 @@ func TestDirectoriesThatAreNoCheckpoint(t *testing.T) {
 		{map[string]string{config: "{}", "adapter_model.bin": ""}, []string{"holds an adapter (adapter_model.bin) and no model"}},
 		{map[string]string{config: "{}", weights: "", "adapter_model.safetensors": ""}, []string{"an adapter (adapter_model.safetensors) beside its weights", "serve a copy without its files"}},
 		{map[string]string{config: "{}", "model.safetensors.index.json": "{}", "adapter_config.json": adapter}, []string{"beside its weights", `made for "org/base"`}},
-		{map[string]string{"model-Q4_K_M.gguf": ""}, []string{`weights in another format ("model-Q4_K_M.gguf") and no model.safetensors`, "convert"}},
+		{map[string]string{"model-Q4_K_M.gguf": ""}, []string{`weights in another format ("model-Q4_K_M.gguf") and no model.safetensors`, "path of the GGUF file itself"}},
 		{map[string]string{"tf_model.h5": "", "README.md": ""}, []string{"tf_model.h5", "convert"}},
 		{map[string]string{"README.md": ""}, []string{"has no config.json"}},
 		{nil, []string{"has no config.json"}},

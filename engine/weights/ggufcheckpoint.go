@@ -110,7 +110,7 @@ func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 		return nil, err
 	}
 	c.owned[unsafe.SliceData(memory)] = memory
-	return memory, eachPart(rows, max(1, expandPart/cols), func(begin, end int) error {
+	err = eachPart(rows, max(1, expandPart/cols), func(begin, end int) error {
 		raw, values := make([]byte, stored), make([]float32, cols)
 		for i := begin; i < end; i++ {
 			at := t.coded.sourceRow(i, rows) * stored
@@ -125,6 +125,11 @@ func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 		}
 		return nil
 	})
+	if err != nil {
+		c.releaseMemory(memory)
+		return nil, err
+	}
+	return memory, nil
 }
 
 // expandPart is how many elements one goroutine expands at once.

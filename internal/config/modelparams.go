@@ -18,7 +18,7 @@ type ModelParam struct {
 var ModelParams = []ModelParam{
 	{
 		Name: "path", Value: "DIR|ID|FILE",
-		Help:  "directory of a Hugging Face checkpoint, its name in the hub (org/name or org/name@revision, downloaded at the start unless it is in the local cache), a network's .onnx file, or a directory with one; required",
+		Help:  "directory of a Hugging Face checkpoint, its name in the hub (org/name or org/name@revision, downloaded at the start unless it is in the local cache), a GGUF file (of several parts, the first), a network's .onnx file, or a directory with one; required",
 		field: func(m *Model) any { return &m.Path },
 	}, {
 		Name: "revision", Value: "REVISION",

@@ -99,7 +99,7 @@ func (l *Loaded) validateModels() error {
 func (l *Loaded) validateModel(i int, taken ModelNames) error {
 	m, where := &l.Models[i], l.ModelOrigin(i)
 	if m.Path == "" {
-		return fmt.Errorf("%s: missing path: want the directory of a checkpoint, or its name in the Hugging Face hub", where)
+		return fmt.Errorf("%s: missing path: want the directory of a checkpoint, its name in the Hugging Face hub, or a file", where)
 	}
 	if err := taken.Take(where, m.Names); err != nil {
 		return err

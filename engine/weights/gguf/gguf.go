@@ -226,8 +226,11 @@ func (c *cursor) count(what string, most, each uint64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if left := uint64(len(c.data)-c.at) / each; n > min(most, left) {
-		return 0, fmt.Errorf("at offset %d: %d %s, want at most %d, and the file has bytes for %d", at, n, what, most, left)
+	if n > most {
+		return 0, fmt.Errorf("at offset %d: %d %s, want at most %d", at, n, what, most)
+	}
+	if left := uint64(len(c.data)-c.at) / each; n > left {
+		return 0, fmt.Errorf("at offset %d: %d %s, and the file has bytes for %d (truncated?)", at, n, what, left)
 	}
 	return int(n), nil
 }
