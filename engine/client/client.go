@@ -70,11 +70,11 @@ type Client struct {
 	// guarded by mu
 	mu        sync.Mutex
 	open      map[engine.JobID]*Job
-	openOf    map[string]int           // jobs by model
-	ahead     map[string]time.Duration // by model: what devices need for its open jobs of tensors, and for those that are being prepared
-	scheduler uint64                   // Epoch of the last one heard of
-	connected bool                     // it has been heard of since the connection last broke
-	refused   uint64                   // jobs that would have passed their holder's share of MaxJobs
+	openOf    map[string]int      // jobs by model
+	backlogs  map[string]*backlog // by model, of jobs of tensors
+	scheduler uint64              // Epoch of the last one heard of
+	connected bool                // it has been heard of since the connection last broke
+	refused   uint64              // jobs that would have passed their holder's share of MaxJobs
 }
 
 // New makes a Client on a connection to the scheduler. Run has to run for it to hear the scheduler.
@@ -86,7 +86,7 @@ func New(cfg Config, conn Conn, log *zap.Logger) *Client {
 		cfg: cfg, conn: conn, log: log, jobs: budget.New(int64(cfg.MaxJobs)),
 		epoch:  binary.LittleEndian.Uint64(seed[8:]),
 		prefix: binary.LittleEndian.Uint64(seed[:]) << 40,
-		open:   map[engine.JobID]*Job{}, openOf: map[string]int{}, ahead: map[string]time.Duration{},
+		open:   map[engine.JobID]*Job{}, openOf: map[string]int{}, backlogs: map[string]*backlog{},
 	}
 	c.state.Store(&State{Heard: time.Now(), changed: make(chan struct{})})
 	return c

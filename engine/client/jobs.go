@@ -145,7 +145,9 @@ func (c *Client) begin(jobs ...*Job) (connected bool) {
 		}
 		c.open[j.id] = j
 		c.openOf[j.submit.Model]++
-		c.addAhead(j.submit.Model, j.cost)
+		if j.cost > 0 {
+			c.backlogOf(j.submit.Model).asked += j.cost
+		}
 	}
 	return c.connected
 }
@@ -156,7 +158,9 @@ func (c *Client) forgetJob(j *Job) {
 	if c.openOf[j.submit.Model]--; c.openOf[j.submit.Model] == 0 {
 		delete(c.openOf, j.submit.Model)
 	}
-	c.addAhead(j.submit.Model, -j.cost)
+	if j.cost > 0 {
+		c.backlogOf(j.submit.Model).asked -= j.cost
+	}
 	c.jobs.Release(j.holder, 1)
 	c.letGo(j)
 }
@@ -266,6 +270,7 @@ func (c *Client) deliverResult(r *wire.Result) {
 	}
 	j.next++
 	if final {
+		c.notePace(j, r)
 		c.forgetJob(j)
 	}
 	d := j.delivery(r, nil)

@@ -140,6 +140,7 @@ func (c *Client) fetchOutputs(j *Job, r *wire.Result, out *engine.TensorOutput) 
 	case err != nil:
 		r = &wire.Result{Job: r.Job, Err: engine.Errorf(engine.CodeInternal, "the outputs of job %v were lost for the %dth time: %v", r.Job, maxGaps+1, err)}
 	}
+	c.notePace(j, r)
 	c.forgetJob(j)
 	c.mu.Unlock()
 	j.results.putDelivery(j.delivery(r, data))

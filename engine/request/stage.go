@@ -19,10 +19,27 @@ func (c *Call) PlanTensors(model string, units float64) (takes time.Duration, er
 	}
 	p := c.pool.Plan(m, units)
 	c.plans = append(c.plans, p)
-	if late := p.Wait + p.Cost + c.Answering - time.Until(c.Arrived.Add(c.Deadline)); c.Deadline > 0 && late > 0 && p.Wait > 0 {
-		return p.Cost, c.tooLateError(late)
+	return p.Cost, c.checkWait(p.Wait, p.Cost)
+}
+
+// checkWait refuses the request if it cannot be in time behind what devices do for others first.
+func (c *Call) checkWait(wait, cost time.Duration) error {
+	if late := wait + cost + c.Answering - time.Until(c.Arrived.Add(c.Deadline)); c.Deadline > 0 && late > 0 && wait > 0 {
+		return c.tooLateError(late)
 	}
-	return p.Cost, nil
+	return nil
+}
+
+// beginPlans looks again at what devices have to do before the first thing is done for the request: since it was planned passes may
+// have become slower, as they share processors with others' stages.
+func (c *Call) beginPlans() error {
+	for _, p := range c.plans {
+		if err := c.checkWait(p.Begin()); err != nil {
+			return err
+		}
+	}
+	c.worked = true
+	return nil
 }
 
 func (c *Call) endPlans() {
@@ -41,7 +58,11 @@ func (c *Call) RunStage(ctx context.Context, pool *processors.Pool, s processors
 	}
 	asked := time.Now()
 	waited, err := pool.Do(ctx, s, func() error {
-		c.worked = true
+		if !c.worked {
+			if err := c.beginPlans(); err != nil {
+				return err
+			}
+		}
 		return f()
 	})
 	c.Record.noteStage(Stage{s.Kind, asked, time.Now(), waited})

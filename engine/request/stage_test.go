@@ -56,6 +56,36 @@ func TestLatePassesAreRefusedBeforeTheirInputsAreMade(t *testing.T) {
 	})
 }
 
+// TestSlowPassesAreLookedAtAgain: what waited for a processor while passes took longer than they do alone is refused before its first stage.
+func TestSlowPassesAreLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := processors.New(1)
+		busy, another := newTimedCall(time.Second)
+		var group sync.WaitGroup
+		stage := processors.Stage{Kind: "k", Takes: 300 * time.Millisecond}
+		plan := func(c *Call) {
+			if _, err := c.PlanTensors("eye", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan(busy)
+		group.Go(func() {
+			_ = busy.RunStage(t.Context(), pool, stage, func() error { time.Sleep(970 * time.Millisecond); return nil })
+		})
+		synctest.Wait()
+		behind := another()
+		plan(behind)
+		stage.Takes = 25 * time.Millisecond
+		err := behind.RunStage(t.Context(), pool, stage, func() error { t.Error("it was begun"); return nil })
+		if refusal(err) == nil {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		group.Wait()
+		behind.Close()
+		busy.Close()
+	})
+}
+
 // TestStagesThatCannotBeInTimeAreRefused: a first stage is refused for what comes behind it, with when to come back; a later one has the
 // deadline's error.
 func TestStagesThatCannotBeInTimeAreRefused(t *testing.T) {

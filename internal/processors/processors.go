@@ -180,11 +180,14 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
 		return time.Since(asked), err
 	}
+	waited, taught := at.began.Sub(asked), false
 	defer func() {
-		took := at.leave()
+		took := at.leave(taught)
 		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked) - took, Took: took})
 	}()
-	return at.began.Sub(asked), f()
+	err = f()
+	taught = err == nil
+	return waited, err
 }
 
 // Observe has f hear of every stage that asked for a slot, in whichever goroutine it was.
@@ -311,6 +314,13 @@ func (p *Pool) done(w *waiter, took time.Duration) {
 	p.end(w, stages.Done{ID: w.ask.ID, Took: took})
 }
 
+// withdraw ends a stage that teaches nothing, whether it waits or has a slot.
+func (p *Pool) withdraw(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end(w, stages.Withdraw{ID: w.ask.ID})
+}
+
 // end tells the order that has w of its end; the caller holds mu.
 func (p *Pool) end(w *waiter, event any) {
 	delete(p.open, w.ask.ID)
@@ -384,8 +394,6 @@ func (p *Pool) await(ctx context.Context, w *waiter) error {
 		return nil
 	case <-ctx.Done():
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.end(w, stages.Withdraw{ID: w.ask.ID}) // where it was granted at the same time, too
+	p.withdraw(w) // where it was granted at the same time, too
 	return context.Cause(ctx)
 }

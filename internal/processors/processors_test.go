@@ -120,6 +120,26 @@ func TestWhatCannotBeInTimeIsDropped(t *testing.T) {
 	})
 }
 
+// TestWhatFailsTeachesNothing of how long the like of it takes: it may have ended before it did anything.
+func TestWhatFailsTeachesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		stage := Stage{Kind: "k", Takes: 100 * time.Millisecond, First: true}
+		broken := errors.New("broken")
+		for range 200 {
+			if _, err := p.Do(t.Context(), stage, func() error { return broken }); !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+		}
+		stage.Due = time.Now().Add(90 * time.Millisecond)
+		var late *LateError
+		if _, err := p.Do(t.Context(), stage, work(0)); !errors.As(err, &late) || !late.Refused {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		expectIdle(t, p)
+	})
+}
+
 // TestWithinAStage: what a stage calls runs in its slot, and others run where it yields.
 func TestWithinAStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -62,12 +62,17 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	return nil
 }
 
-// leave gives the slot back, if it was not lost, and tells what the stage took.
-func (at *seat) leave() (took time.Duration) {
+// leave gives the slot back, if it was not lost, and tells what the stage took: the order too, if it is to be learnt from. One that failed
+// may have done next to nothing.
+func (at *seat) leave(taught bool) (took time.Duration) {
 	took = time.Since(at.began)
-	if at.pool != nil {
+	switch {
+	case at.pool == nil:
+	case taught:
 		at.pool.done(at.of, took)
-		at.pool = nil
+	default:
+		at.pool.withdraw(at.of)
 	}
+	at.pool = nil
 	return took
 }

@@ -110,7 +110,17 @@ func (c *Core) isLost(now time.Time, s *stage) bool {
 	if c.parameters.Policy == SLO {
 		return now.After(s.due.Add(c.parameters.LostCause))
 	}
-	return now.Add(s.least()).After(s.due)
+	return now.Add(c.least(s)).After(s.due)
+}
+
+// least is what s is taken to take at the least, as far as its profile is trusted: the mean; of one for whose request nothing was done, and
+// beside which others wait for their deadlines, so much that it is hardly ever late: it would have a slot in vain.
+func (c *Core) least(s *stage) time.Duration {
+	takes := s.takes
+	if s.First && len(c.byDue) > 1 {
+		takes = s.most
+	}
+	return time.Duration(float64(takes) * s.ratio.trust)
 }
 
 // pushLongest adds s to a heap, the longest first.

@@ -55,9 +55,20 @@ func (r *rescan) remove(e *entry) {
 
 func (r *rescan) ratio(e *entry) *ratio { return r.ratios.of(e.Kind, e.Ask.Takes) }
 
-// least is how long e takes as far as that is trusted.
+// least is how long e takes as far as that is trusted: nine times of ten if it is a first one beside others.
 func (r *rescan) least(e *entry) time.Duration {
-	return time.Duration(float64(e.takes) * r.ratio(e).trust)
+	takes := e.takes
+	if e.First && len(r.deadlines()) > 1 {
+		takes = e.most
+	}
+	return time.Duration(float64(takes) * r.ratio(e).trust)
+}
+
+// doubt trusts what is known of e's kind and size less, unless the like of it runs.
+func (r *rescan) doubt(e *entry) {
+	if r.count(func(o *entry) bool { return o.running && r.ratio(o) == r.ratio(e) }) == 0 {
+		r.ratio(e).doubt()
+	}
 }
 
 func isRunning(e *entry) bool { return e.running }
@@ -72,7 +83,7 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 	case Yield:
 		if s := r.find(e.ID, true); s != nil {
 			r.settle(now, s)
-			s.running = false
+			s.running, s.First = false, false
 			s.takes, s.most = r.ratio(s).predict(e.Left)
 		}
 	case Done:
@@ -98,7 +109,7 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 	actions = append(actions, r.expire(now)...)
 	for _, s := range r.deadlines() {
 		if r.isLost(now, s) {
-			r.ratio(s).doubt()
+			r.doubt(s)
 			r.remove(s)
 			actions = append(actions, Action{ID: s.ID, Verdict: Dropped})
 		}
@@ -143,7 +154,7 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 	}
 	refused := Action{ID: a.ID, Verdict: Refused}
 	if r.isLost(now, n) {
-		r.ratio(n).doubt()
+		r.doubt(n)
 		r.remove(n)
 		return []Action{refused}
 	}

@@ -35,6 +35,7 @@ type class struct {
 type ratio struct {
 	mean, variance float64
 	trust          float64 // 1, and less with each stage since the last that ran that was dropped because of the mean: a wrong one does not bar all
+	running        int     // stages that have a slot
 }
 
 // of is the ratio for a stage of which the asker says what it takes.
@@ -65,5 +66,9 @@ func (r *ratio) note(takes, took time.Duration) {
 	r.variance = (1 - weight) * (r.variance + weight*d*d)
 }
 
-// doubt counts a stage that did not begin for what it was believed to take.
-func (r *ratio) doubt() { r.trust *= 1 - weight }
+// doubt counts a stage that did not begin for what it was believed to take. While another runs, that will tell.
+func (r *ratio) doubt() {
+	if r.running == 0 {
+		r.trust *= 1 - weight
+	}
+}

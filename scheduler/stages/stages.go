@@ -116,9 +116,6 @@ type stage struct {
 	place  int           // in byDue, in pick
 }
 
-// least is how long it takes as far as its profile is trusted.
-func (s *stage) least() time.Duration { return time.Duration(float64(s.takes) * s.ratio.trust) }
-
 func (s *stage) isLong() bool { return s.most > long && !s.Yields }
 
 // New makes a Core.
@@ -158,6 +155,7 @@ func (c *Core) Step(now time.Time, event any) []Action {
 	case Yield:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
 			c.endRun(now, s)
+			s.First = false
 			s.takes, s.most = s.ratio.predict(e.Left)
 			c.enqueue(s)
 		}
@@ -258,6 +256,7 @@ func (c *Core) beginRun(now time.Time, s *stage) {
 	c.removeWaiting(s)
 	c.charge(s)
 	s.began = now
+	s.ratio.running++
 	if s.Apart {
 		c.apart = s
 	} else {
@@ -270,6 +269,7 @@ func (c *Core) beginRun(now time.Time, s *stage) {
 func (c *Core) endRun(now time.Time, s *stage) {
 	s.settle(now)
 	s.began = time.Time{}
+	s.ratio.running--
 	if s.Apart {
 		c.apart = nil
 		return

@@ -54,6 +54,30 @@ func TestOnTimeStagesGoByDeadlineAndLateOnesAfter(t *testing.T) {
 	}
 }
 
+// TestFirstStagesAreSurelyInTime: beside others that have a deadline one begins only if it is nine times of ten in time, and the last
+// of them if it is on average.
+func TestFirstStagesAreSurelyInTime(t *testing.T) {
+	c := New(ours(1))
+	now, ask := start, Ask{ID: 1, Kind: "k", Takes: 100 * time.Millisecond}
+	for i := range 200 { // they take 50 or 150 ms
+		c.Step(now, ask)
+		c.Step(now, Done{ID: 1, Took: time.Duration(50+i%2*100) * time.Millisecond})
+	}
+	c.Step(now, Ask{ID: 2, Takes: time.Millisecond})
+	ask.First, ask.Due = true, now.Add(130*time.Millisecond)
+	ask.ID = 3
+	if got := c.Step(now, ask); len(got) != 0 {
+		t.Errorf("alone: %v, want that it waits", got)
+	}
+	ask.ID = 4
+	if got := c.Step(now, ask); len(got) != 1 || got[0].ID != 4 || got[0].Verdict != Refused {
+		t.Errorf("beside another: %v, want a refusal", got)
+	}
+	if got := granted(c.Step(now, Done{ID: 2, Took: time.Millisecond})); !slices.Equal(got, []uint64{3}) {
+		t.Errorf("then %v began, want 3", got)
+	}
+}
+
 func TestShortStagesGoFirstAndNoneWaitsForEver(t *testing.T) {
 	c := New(ours(1))
 	c.Step(start, Ask{ID: 1, Takes: 100 * time.Millisecond})
