@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/parser"
+	"go/types"
 	"path"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // turns are what runs a function when the turn of a stage has come, by name: the pool of internal/processors and what stands before it.
-var turns = []string{"Do", "RunStage", "runStage", "runMeasured", "runInTurn"}
+var turns = []string{"Do", "RunStage", "runStage", "runMeasured", "runInTurn", "Turn"}
 
 // heavy are functions whose work is a stage, by package: it may be called in a turn alone, or by a function that is.
 var heavy = map[string][]string{
@@ -18,6 +19,7 @@ var heavy = map[string][]string{
 	"engine/oip":                {"Decode"},
 	"engine/sounds":             {"NewResampler"},
 	"engine/api/transcriptions": {"DecodeForm"},
+	"videoext/media/ffmpeg":     {"Decode"},        // a segment; of clips Options.Stage
 	"engine/api/recognition":    {"DecodePicture"}, // and other bodies of JSON: exchange.Prepare has decoders called in a turn
 }
 
@@ -25,6 +27,7 @@ var heavy = map[string][]string{
 var turnless = map[string]string{
 	"videoext/camera":       "a camera's machine is another one",
 	"videoext/resolve":      "measures",
+	"test/videosoak":        "tests",
 	"cmd/prefillonly/video": "a command computes alone",
 	"merging/local":         "a command trains alone",
 }
@@ -83,6 +86,55 @@ func Exported() { images.Decode(nil) }`
 	}
 	if want := []string{"shared", "Exported"}; !slices.Equal(outside, want) {
 		t.Errorf("outside of turns are %q, want %q", outside, want)
+	}
+}
+
+// stageless may open clips without a Stage for the decoding of their frames, and why.
+var stageless = map[string]string{
+	"videoext/live":         "looks at a file's header",
+	"videoext/media/pipe":   "a camera's machine is another one",
+	"cmd/camera":            "a camera's machine is another one",
+	"cmd/prefillonly/video": "a command computes alone",
+	"merging/local":         "a command trains alone",
+}
+
+// TestClipsAreDecodedInTurns: whoever opens a clip says in whose turns its frames are decoded, and those who need not are those who do not.
+func TestClipsAreDecodedInTurns(t *testing.T) {
+	staged, without := 0, map[string]bool{}
+	for _, s := range sources(t) {
+		if s.isTest() || !slices.Contains(s.imports(), "videoext/media/ffmpeg") || strings.HasPrefix(s.pkg, "bench/") || strings.HasPrefix(s.pkg, "test/") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			options, ok := n.(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if of, ok := options.Type.(*ast.SelectorExpr); !ok || of.Sel.Name != "Options" || types.ExprString(of.X) != "ffmpeg" {
+				return true
+			}
+			hasStage := slices.ContainsFunc(options.Elts, func(e ast.Expr) bool {
+				pair, ok := e.(*ast.KeyValueExpr)
+				return ok && types.ExprString(pair.Key) == "Stage"
+			})
+			switch {
+			case hasStage:
+				staged++
+			case stageless[s.pkg] != "":
+				without[s.pkg] = true
+			default:
+				t.Errorf("%s opens a clip without a Stage: its frames would be decoded outside of turns", s.path)
+			}
+			return true
+		})
+	}
+	for pkg := range stageless {
+		if !without[pkg] {
+			t.Errorf("%s opens no clip without a Stage: the list is old", pkg)
+		}
+	}
+	if staged == 0 {
+		t.Error("no clip is decoded in turns: the test looks in vain")
 	}
 }
 
