@@ -37,7 +37,7 @@ func Differences(ctx context.Context, m trainer.Model, other string, most int, o
 		return nil, err
 	}
 	of := s.models[0]
-	if err := of.load(ctx, s.o.FrameBytes); err != nil {
+	if err := of.readClip(ctx, s.o.FrameBytes); err != nil {
 		return nil, err
 	}
 	frames, step := of.feed.part(trainer.HeldOut), 1
@@ -64,7 +64,7 @@ func Differences(ctx context.Context, m trainer.Model, other string, most int, o
 	for _, d := range worst(found[0], found[1], most) {
 		for i, to := range []*[]byte{&d.Original, &d.Other} {
 			var err error
-			if *to, err = of.show(files[i][0], frames[d.Frame]); err != nil {
+			if *to, err = of.drawFindings(files[i][0], frames[d.Frame]); err != nil {
 				return nil, err
 			}
 		}
@@ -109,9 +109,9 @@ func scoreFrame(truth, found videoext.Findings) float64 {
 	return o.MeanIoU(leastShare)
 }
 
-// show draws what a network finds in a frame.
-func (m *model) show(network *direct.Network, p picture) ([]byte, error) {
-	outputs, err := network.Run(m.shape, p.write(m.input))
+// drawFindings draws what a network finds in a frame.
+func (m *model) drawFindings(network *direct.Network, p picture) ([]byte, error) {
+	outputs, err := network.Run(m.shape, p.writeInput(m.input))
 	if err != nil {
 		return nil, err
 	}

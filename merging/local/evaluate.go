@@ -17,7 +17,7 @@ const fewestObjects = 100
 // Evaluate implements trainer.Session.
 func (s *session) Evaluate(ctx context.Context, at int, split trainer.Split) (trainer.Score, error) {
 	m := s.models[at]
-	if err := m.load(ctx, s.o.FrameBytes); err != nil {
+	if err := m.readClip(ctx, s.o.FrameBytes); err != nil {
 		return trainer.Score{}, err
 	}
 	frames := s.frames(at, split)
@@ -85,11 +85,11 @@ func (s *session) findMerged(ctx context.Context, m *model, frames []picture, tr
 func (s *session) look(ctx context.Context, m *model, networks []*direct.Network, frames []picture) ([]videoext.Findings, error) {
 	found := make([]videoext.Findings, len(frames))
 	return found, s.split(ctx, len(frames), func(worker, i int) error {
-		outputs, err := networks[worker].Run(m.shape, frames[i].write(m.input))
+		outputs, err := networks[worker].Run(m.shape, frames[i].writeInput(m.input))
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.File, err)
 		}
-		found[i], err = m.find(outputs, frames[i])
+		found[i], err = m.readFindings(outputs, frames[i])
 		return err
 	})
 }

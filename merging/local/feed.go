@@ -34,7 +34,7 @@ func readFeed(ctx context.Context, clip string, to *images.Target, most int) (*f
 		frame, err := c.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return f, f.check(clip)
+			return f, f.checkLength(clip)
 		case err != nil:
 			return nil, err
 		case i%f.step > 0:
@@ -62,7 +62,7 @@ func (f *feed) thin() {
 // fewestFrames are those of a feed that can be parted.
 const fewestFrames = 10
 
-func (f *feed) check(clip string) error {
+func (f *feed) checkLength(clip string) error {
 	if len(f.frames) < fewestFrames {
 		return fmt.Errorf("%s: got %d frames, want %d or more to train on and to judge by", clip, len(f.frames), fewestFrames)
 	}
@@ -90,8 +90,8 @@ func scale(p *images.Picture, to *images.Target) picture {
 	return out
 }
 
-// write makes an input of a picture.
-func (p picture) write(to *images.Target) []byte {
+// writeInput makes an input of a picture.
+func (p picture) writeInput(to *images.Target) []byte {
 	data := make([]byte, to.Bytes(p.height, p.width))
 	to.Write(data, images.FromRGB(p.rgb, p.height, p.width))
 	return data

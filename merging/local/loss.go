@@ -44,12 +44,12 @@ func meaningOf(decoder string, outputs []string) (*meaning, error) {
 
 // objective adds the nodes of how far outputs are from the original's answers: a number, 0 where they are equal.
 type objective interface {
-	loss(w lossWriter, outputs, answers []*graph.Value) *graph.Value
+	writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph.Value
 }
 
 // addLoss makes a loss the only output of a graph.
 func addLoss(w lossWriter, o objective, answers []*graph.Value) error {
-	loss := w.Op("Reshape", nil, o.loss(w, w.Graph.Outputs, answers), w.Const("shape", graph.Vector(1)))
+	loss := w.Op("Reshape", nil, o.writeLoss(w, w.Graph.Outputs, answers), w.Const("shape", graph.Vector(1)))
 	if w.Err() == nil {
 		loss.Name, w.Graph.Outputs = lossName, []*graph.Value{loss}
 	}
@@ -69,9 +69,9 @@ func newLossWriter(g *graph.Graph) lossWriter {
 	})}
 }
 
-// loss is how far outputs are from the original's answers, 0 where they are equal: the divergence of probabilities and, where the original sees a
+// writeLoss adds how far outputs are from the original's answers, 0 where they are equal: the divergence of probabilities and, where the original sees a
 // thing, of classes, and smooth distances of boxes (Girshick, "Fast R-CNN", 2015).
-func (m *meaning) loss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
+func (m *meaning) writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
 	both := func(p part) (answer, output *graph.Value) {
 		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
 	}

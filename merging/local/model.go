@@ -126,8 +126,8 @@ func (m *model) size() vision.Size {
 	return vision.Size{Height: m.input.Height, Width: m.input.Width}
 }
 
-// load reads the clip, once.
-func (m *model) load(ctx context.Context, most int) (err error) {
+// readClip reads the clip, once.
+func (m *model) readClip(ctx context.Context, most int) (err error) {
 	if m.feed == nil {
 		m.feed, err = readFeed(ctx, m.Clip, m.input, most)
 	}
@@ -164,8 +164,8 @@ func (m *model) layer(name string) *inspect.Layer {
 	return &m.layers[i]
 }
 
-// find reads outputs.
-func (m *model) find(outputs []direct.Output, p picture) (videoext.Findings, error) {
+// readFindings reads outputs.
+func (m *model) readFindings(outputs []direct.Output, p picture) (videoext.Findings, error) {
 	r, err := m.decode(outputs, p)
 	return r.Findings(vision.Size{Height: p.height, Width: p.width}), err
 }

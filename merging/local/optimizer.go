@@ -20,8 +20,8 @@ type moments struct {
 	First, Second []float32
 }
 
-// step moves values against their gradient at a rate.
-func (r rule) step(values, gradient []float32, m *moments, rate float64) {
+// moveValues moves values against their gradient at a rate.
+func (r rule) moveValues(values, gradient []float32, m *moments, rate float64) {
 	m.Steps++
 	if r.plain {
 		for i, g := range gradient {

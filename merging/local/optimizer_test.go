@@ -20,7 +20,7 @@ func TestAdamEqualsItsAlgorithm(t *testing.T) {
 			v[i] = 0.999*v[i] + 0.001*g*g
 			want[i] -= rate * (m[i] / (1 - math.Pow(0.9, float64(step)))) / (math.Sqrt(v[i]/(1-math.Pow(0.999, float64(step)))) + 1e-8)
 		}
-		rule{}.step(values, gradient, &kept, rate)
+		rule{}.moveValues(values, gradient, &kept, rate)
 		for i := range want {
 			if math.Abs(float64(values[i])-want[i]) > 1e-6*math.Max(1, math.Abs(want[i])) {
 				t.Fatalf("step %d: element %d is %v, want %v", step, i, values[i], want[i])
@@ -32,7 +32,7 @@ func TestAdamEqualsItsAlgorithm(t *testing.T) {
 // TestFirstStepOfAdamHasTheRatesSize whatever the gradient's is.
 func TestFirstStepOfAdamHasTheRatesSize(t *testing.T) {
 	values := []float32{1, 1, 1}
-	rule{}.step(values, []float32{1e-3, -5, 1e4}, &moments{}, 0.25)
+	rule{}.moveValues(values, []float32{1e-3, -5, 1e4}, &moments{}, 0.25)
 	for i, want := range []float32{0.75, 1.25, 0.75} {
 		if math.Abs(float64(values[i]-want)) > 1e-5 {
 			t.Errorf("element %d is %v, want %v", i, values[i], want)
@@ -42,7 +42,7 @@ func TestFirstStepOfAdamHasTheRatesSize(t *testing.T) {
 
 func TestDescentIsAgainstTheGradient(t *testing.T) {
 	values := []float32{1, 2}
-	rule{plain: true}.step(values, []float32{0.5, -4}, &moments{}, 0.5)
+	rule{plain: true}.moveValues(values, []float32{0.5, -4}, &moments{}, 0.5)
 	if values[0] != 0.75 || values[1] != 4 {
 		t.Errorf("got %v, want [0.75 4]", values)
 	}

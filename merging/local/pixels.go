@@ -35,23 +35,23 @@ func endsInSoftmax(v *graph.Value) bool {
 // rarest is the share of a picture below which a class counts no more than if it had it.
 const rarest = 1e-3
 
-// loss is the mean divergence of classes' probabilities (Kullback and Leibler) over pixels, each weighed by one over the root of its class's share of the
+// writeLoss adds the mean divergence of classes' probabilities (Kullback and Leibler) over pixels, each weighed by one over the root of its class's share of the
 // picture: between all pixels alike, by which small things are nothing, and all classes alike, by which a few pixels are as much as the road.
-func (p *pixels) loss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
+func (p *pixels) writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
 	class, places := int64(p.classes), []int64{2, 3}
 	if p.classes == 3 {
 		places = []int64{1, 2}
 	}
-	likely, logarithm := p.read(w, answers[0])
-	_, found := p.read(w, outputs[0])
+	likely, logarithm := p.readLikely(w, answers[0])
+	_, found := p.readLikely(w, outputs[0])
 	divergence := w.reduce(w.Op("Mul", nil, likely, w.Op("Sub", nil, logarithm, found)), class)
 	share := w.Op("ReduceMean", graph.Attrs{"keepdims": int64(1)}, likely, w.Const("axes", graph.Vector(places...)))
 	matters := w.reduce(w.Op("Div", nil, likely, w.Op("Sqrt", nil, w.Op("Add", nil, share, w.number(rarest)))), class)
 	return w.Op("ReduceMean", graph.Attrs{"keepdims": int64(0)}, w.Op("Mul", nil, matters, divergence))
 }
 
-// read is the probabilities that a map has, and their logarithms.
-func (p *pixels) read(w lossWriter, v *graph.Value) (likely, logarithm *graph.Value) {
+// readLikely is the probabilities that a map has, and their logarithms.
+func (p *pixels) readLikely(w lossWriter, v *graph.Value) (likely, logarithm *graph.Value) {
 	if p.likely {
 		return v, w.Op("Log", nil, w.Op("Add", nil, v, w.number(leastYes)))
 	}

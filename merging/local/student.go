@@ -26,7 +26,7 @@ const lossName = "merging.loss"
 // newStudent makes a network of a model's graph whose parameters are inputs, and with constants that are not its file's.
 func newStudent(m *model, backend kernels.Backend) (*student, error) {
 	s := &student{model: m}
-	g, err := s.write()
+	g, err := s.writeGraph()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.File, err)
 	}
@@ -43,8 +43,8 @@ func newStudent(m *model, backend kernels.Backend) (*student, error) {
 	return s, nil
 }
 
-// write makes the graph, and notes its inputs.
-func (s *student) write() (*graph.Graph, error) {
+// writeGraph makes the graph, and notes its inputs.
+func (s *student) writeGraph() (*graph.Graph, error) {
 	for _, u := range s.model.trained {
 		s.wanted = append(s.wanted, u.value.Name)
 	}

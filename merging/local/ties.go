@@ -23,7 +23,7 @@ type parameter struct {
 
 // Tie implements trainer.Session.
 func (s *session) Tie(ties []trainer.Tie) error {
-	if err := s.check(ties); err != nil {
+	if err := s.checkTies(ties); err != nil {
 		return err
 	}
 	for _, w := range s.workers {
@@ -63,7 +63,7 @@ func (s *session) tie(t trainer.Tie, before []*parameter, tied []map[*graph.Valu
 			m.trained = append(m.trained, &use{weights, joint})
 			trains[member.Model] = true
 		case t.Donor == trainer.Mean:
-			m.adopted[weights] = s.mean(t)
+			m.adopted[weights] = s.averageWeights(t)
 			trains[member.Model] = true
 		case t.Donor != member.Model:
 			m.adopted[weights] = s.donated(t)
@@ -78,8 +78,8 @@ func (s *session) donated(t trainer.Tie) *graph.Tensor {
 	return s.models[t.Donor].layer(t.Members[i].Layer).Weights.Const
 }
 
-// mean is that of the weights in a tie's members' files.
-func (s *session) mean(t trainer.Tie) *graph.Tensor {
+// averageWeights is the mean of the weights in a tie's members' files.
+func (s *session) averageWeights(t trainer.Tie) *graph.Tensor {
 	var sum []float32
 	var like *graph.Tensor
 	for _, member := range t.Members {
@@ -140,8 +140,8 @@ func sizeOf(elements []float32) float64 {
 	return max(math.Sqrt(sum/float64(max(len(elements), 1))), leastUnit)
 }
 
-// check says why layers cannot be tied.
-func (s *session) check(ties []trainer.Tie) error {
+// checkTies says why layers cannot be tied.
+func (s *session) checkTies(ties []trainer.Tie) error {
 	seen := map[merging.Member]bool{}
 	for i, t := range ties {
 		if err := s.checkTie(t, seen); err != nil {

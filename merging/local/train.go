@@ -42,7 +42,7 @@ func (s *session) Train(ctx context.Context, models []int, epochs, rate float64)
 				batch = append(batch, &sample{model: i, number: n})
 			}
 		}
-		if err := s.step(ctx, batch, rate); err != nil {
+		if err := s.takeStep(ctx, batch, rate); err != nil {
 			return nil, err
 		}
 		for _, x := range batch {
@@ -61,7 +61,7 @@ func (s *session) Train(ctx context.Context, models []int, epochs, rate float64)
 // prepare has all workers ready to train a model.
 func (s *session) prepare(ctx context.Context, at int) error {
 	m := s.models[at]
-	if err := m.load(ctx, s.o.FrameBytes); err != nil {
+	if err := m.readClip(ctx, s.o.FrameBytes); err != nil {
 		return err
 	}
 	for _, w := range s.workers {
@@ -76,8 +76,8 @@ func (s *session) prepare(ctx context.Context, at int) error {
 	return nil
 }
 
-// step moves all parameters once, by the mean gradient of each model's frames.
-func (s *session) step(ctx context.Context, batch []*sample, rate float64) error {
+// takeStep moves all parameters once, by the mean gradient of each model's frames.
+func (s *session) takeStep(ctx context.Context, batch []*sample, rate float64) error {
 	err := s.split(ctx, len(batch), func(worker, i int) error { return s.backward(s.workers[worker], batch[i]) })
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *session) step(ctx context.Context, batch []*sample, rate float64) error
 		if !by.plain {
 			own *= p.unit * min(1, float64(p.moments.Steps+1)/warmSteps)
 		}
-		by.step(p.values, g, &p.moments, own)
+		by.moveValues(p.values, g, &p.moments, own)
 		follow(p.average, p.values, p.moments.Steps)
 	}
 	return nil
@@ -139,8 +139,8 @@ func finite(values []float32) bool {
 // backward has a worker answer a frame by the original, and compute the student's loss on it and its gradients.
 func (s *session) backward(w *worker, x *sample) error {
 	m := s.models[x.model]
-	p := s.draw(x)
-	data := p.write(m.input)
+	p := s.drawFrame(x)
+	data := p.writeInput(m.input)
 	answers, err := w.originals[x.model].Run(m.shape, data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.File, err)
@@ -149,8 +149,8 @@ func (s *session) backward(w *worker, x *sample) error {
 	return err
 }
 
-// draw is a frame of a model's feed: each once an epoch, in an order and altered as the seed says.
-func (s *session) draw(x *sample) picture {
+// drawFrame is a frame of a model's feed: each once an epoch, in an order and altered as the seed says.
+func (s *session) drawFrame(x *sample) picture {
 	frames := s.models[x.model].feed.part(0)
 	epoch, model := uint64(x.number/len(frames)), uint64(x.model)
 	order := rand.New(rand.NewPCG(s.seed, epoch<<16|model)).Perm(len(frames))
