@@ -24,17 +24,17 @@ const (
 	mostNoise = 25 // standard deviation
 )
 
-// alter draws how a frame that is trained on differs from the feed's: most in light, some nearer or farther, mirrored, noisy or blurred.
+// alter draws how a frame that is trained on differs from the feed's: half of them are mirrored, most are of other light, some nearer or farther, noisy or blurred.
 func alter(p picture, random *rand.Rand) picture {
-	if random.Float64() >= altered {
-		return p
-	}
 	out := picture{p.height, p.width, slices.Clone(p.rgb)}
-	if random.Float64() < moved {
-		out.zoom(between(1/nearest, nearest, random), random.Float64(), random.Float64())
-	}
 	if random.IntN(2) == 0 {
 		out.mirror()
+	}
+	if random.Float64() >= altered {
+		return out
+	}
+	if random.Float64() < moved {
+		out.zoom(between(1/nearest, nearest, random), random.Float64(), random.Float64())
 	}
 	if random.IntN(4) == 0 {
 		out.blur()

@@ -18,9 +18,6 @@ type feed struct {
 	step   int
 }
 
-// trainingShare is how much of a feed is trained on; the rest, which is later, is held out.
-const trainingShare = 0.7
-
 // readFeed reads a clip's frames, in the size that they have in a network's input. Where all of them take more than most bytes, it keeps every
 // second, fourth and so on.
 func readFeed(ctx context.Context, clip string, to *images.Target, most int) (*feed, error) {
@@ -69,13 +66,32 @@ func (f *feed) checkLength(clip string) error {
 	return nil
 }
 
-// part is the frames of a split.
-func (f *feed) part(split trainer.Split) []picture {
-	at := int(trainingShare * float64(len(f.frames)))
-	if split == trainer.Training {
-		return f.frames[:at]
+// A feed is parted in rounds, equal ones, each of which is trained on at first and held out later: what is seen at one time of day alone would else be either
+// never trained on or never judged. Frames between two sections are in neither, as they are nearly those beside them.
+const (
+	mostRounds = 8
+	leastRound = 100 // frames, of which fewer rounds are made if there are not enough
+	trainedOn  = 0.6 // of a round
+	gap        = 0.05
+)
+
+// part is the frames of a split. Sections that are held out are whole blocks, if they are as long as one.
+func (f *feed) part(split trainer.Split) (frames []picture) {
+	rounds := min(max(len(f.frames)/leastRound, 1), mostRounds)
+	for r := range rounds {
+		round := f.frames[r*len(f.frames)/rounds : (r+1)*len(f.frames)/rounds]
+		n := float64(len(round))
+		if split == trainer.Training {
+			frames = append(frames, round[:int(trainedOn*n)]...)
+			continue
+		}
+		section := round[int(trainedOn*n)+int(gap*n) : len(round)-int(gap*n)]
+		if blocks := len(section) / blockFrames; blocks > 0 {
+			section = section[:blocks*blockFrames]
+		}
+		frames = append(frames, section...)
 	}
-	return f.frames[at:]
+	return frames
 }
 
 // scale makes of a picture the part of a network's input that it fills.

@@ -35,7 +35,7 @@ const (
 // trained together, whose networks are at an optimum.
 const (
 	AdoptionRate  = 0.06
-	AdoptionDecay = 0.6 // what an epoch leaves of it
+	AdoptionDecay = 0.4 // what an epoch leaves of it
 	JointRate     = 0.002
 )
 

@@ -70,7 +70,7 @@ func newLossWriter(g *graph.Graph) lossWriter {
 }
 
 // writeLoss adds how far outputs are from the original's answers, 0 where they are equal: the divergence of probabilities and, where the original sees a
-// thing, of classes, and smooth distances of boxes (Girshick, "Fast R-CNN", 2015).
+// thing, of classes, and smooth distances of boxes, wherever it is at all inclined to see one (Girshick, "Fast R-CNN", 2015).
 func (m *meaning) writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
 	both := func(p part) (answer, output *graph.Value) {
 		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
@@ -83,8 +83,8 @@ func (m *meaning) writeLoss(w lossWriter, outputs, answers []*graph.Value) *grap
 	}
 	answer, output := both(m.boxes)
 	boxes := w.distance(w.Op("Mul", nil, answer, w.number(1/m.unit)), w.Op("Mul", nil, output, w.number(1/m.unit)))
-	total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, boxes)))
-	return total
+	near := w.Op("Sqrt", nil, weight) // a place that is nearly sure of a thing is to draw the same box, so that one that is wrongly sure finds it no second time
+	return w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, near, boxes)))
 }
 
 // thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without

@@ -116,7 +116,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 				sum += weight * divergence(0, at(place, c))
 			}
 			for b := range 4 {
-				sum += weight * distance(0, at(place, box+b), 1)
+				sum += math.Sqrt(weight) * distance(0, at(place, box+b), 1)
 			}
 		}
 	case "ssd":
@@ -126,7 +126,7 @@ func lossOf(decoder string, outputs, answers [][]float32) (sum float64) {
 				sum += (1 + thingWeight*weight) * divergence(0, place*3+c)
 			}
 			for b := range 4 {
-				sum += weight * distance(1, place*4+b, 0.05)
+				sum += math.Sqrt(weight) * distance(1, place*4+b, 0.05)
 			}
 		}
 	}

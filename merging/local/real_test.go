@@ -50,9 +50,9 @@ func allTied(t testing.TB, models []trainer.Model, donor int) (ties []trainer.Ti
 	return ties
 }
 
-// TestPersonDetectorAdoptsAllLayers: a network for persons that has the weights of one for eighty classes in all 110 equal layers finds what its own weights
-// find, also at half the light, mirrored and in noise, with its biases and heads trained on one clip.
-func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
+// TestPersonDetectorAdoptsTheBulk: a network for persons that has the weights of one for eighty classes in the 60 largest of 110 equal layers, 96.6 % of their
+// bytes, finds what its own weights find, also at half the light, mirrored and in noise, with its biases, depthwise layers and heads trained on one clip.
+func TestPersonDetectorAdoptsTheBulk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it trains for a minute")
 	}
@@ -63,12 +63,15 @@ func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 	}
 	defer in.Close()
 	ties := allTied(t, models, 1)
-	if err := in.Tie(ties); err != nil || len(ties) != 110 {
-		t.Fatalf("%d ties, %v; want 110", len(ties), err)
+	if len(ties) != 110 {
+		t.Fatalf("%d groups, want 110", len(ties))
+	}
+	if err := in.Tie(ties[:60]); err != nil {
+		t.Fatal(err)
 	}
 	began := time.Now()
-	for _, part := range []float64{1, 0.6, 0.3, 0.1} {
-		losses, err := in.Train(ctx, []int{0}, 0.7, part*AdoptionRate)
+	for _, part := range []float64{1, 0.8, 0.5, 0.25} {
+		losses, err := in.Train(ctx, []int{0}, 0.5, part*AdoptionRate)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +81,7 @@ func TestPersonDetectorAdoptsAllLayers(t *testing.T) {
 		name  string
 		split trainer.Split
 		least float64
-	}{{"as they are", trainer.HeldOut, 0.9}, {"half as bright", trainer.HeldOutDark, 0.85}, {"mirrored", trainer.HeldOutMirrored, 0.75}, {"noisy", trainer.HeldOutNoisy, 0.8}} {
+	}{{"as they are", trainer.HeldOut, 0.92}, {"half as bright", trainer.HeldOutDark, 0.9}, {"mirrored", trainer.HeldOutMirrored, 0.85}, {"noisy", trainer.HeldOutNoisy, 0.85}} {
 		s, err := in.Evaluate(ctx, 0, c.split)
 		if err != nil || s.Value < c.least {
 			t.Errorf("%s: F1 is %.3f, %v; want %.2f", c.name, s.Value, err, c.least)

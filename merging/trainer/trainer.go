@@ -36,7 +36,7 @@ const (
 // Split says which frames of a model's feed.
 type Split int
 
-// The frames of a feed: those trained on come before those held out, by which a model is judged. Altered ones are held to what the file's own network
+// The frames of a feed: none that is trained on is among those held out, by which a model is judged. Altered ones are held to what the file's own network
 // finds in them, altered as they are.
 const (
 	Training Split = iota

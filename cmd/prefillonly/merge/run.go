@@ -41,17 +41,18 @@ func newRun(f *runFlags) *cobra.Command {
 		Long: `Finds layers that networks can share, and trains what is left to them, on frames of a clip for each: a network is to find what
 its own file's network finds there. Groups of equal layers (see prefillonly merge plan) are tried by --policy:
 
-  adopt  model by model, all its groups at once: it takes the weights of the member that costs most a frame (of several, of the
-         one named first), which stays as it is, bit for bit; half of the groups where that fails; one alone by joint training
+  adopt  model by model, the groups that save 96.5 % of its bytes at once, then the rest: it takes the weights of the member that
+         costs most a frame (of several, of the one named first), which stays as it is, bit for bit; half of the groups where
+         that fails; one alone by joint training
   joint  one after the other, those that save most first, trained jointly by all members (GEMEL, NSDI 2023)
   stem   beginnings alone, the longest that meets the target, by bisection (Mainstream, ATC 2018)
   mean   all at once: members have the mean of their weights; half of the groups where that fails
 
-A model meets its target when the lower bound (of a 90 % interval) of its score on held-out frames, the last of its clip, is
---target of what its file has. Each success is a generation in --out: a file for each model, which differs from the original in
-some constants' elements alone, and merge.json, which says what is shared, the scores, sums and bytes. DIR/current leads to the
-last, and DIR/report.html shows it. A run that was stopped, in whatever way, goes on when it is called again, and comes to the
-same end.
+A model meets its target when the lower bound (of a 90 % interval) of its score on frames held out, which are in turns along its
+clip with those trained on, is --target of what its file has. Each success is a generation in --out: a file for each model, which
+differs from the original in some constants' elements alone, and merge.json, which says what is shared, the scores, sums and bytes.
+DIR/current leads to the last, and DIR/report.html shows it. A run that was stopped, in whatever way, goes on when it is called
+again, and comes to the same end.
 
 A clip stream:NAME is made of the pictures that a stream of the --server shows (GET /v1/video/streams/NAME/frame.jpg), for the
 time of --collect, and kept in --out, where it is used again. The server's API key is read from --api-key-file, or from
