@@ -15,8 +15,9 @@ type Policy string
 
 // The policies.
 const (
-	// Adopt has one model after the other, those that can save most first, take the weights of donors, which stay as they are: of all its groups at once,
-	// and of half of them, those that save most, where that fails. A single group that fails so is trained jointly by the two.
+	// Adopt has one model after the other, those that can save most first, take the weights of donors, which stay as they are: of the groups that are the
+	// bulk of its bytes at once, and then of the rest; of half of them, those that save most, where that fails. A single group that fails so is trained
+	// jointly by the two.
 	Adopt Policy = "adopt"
 	// Joint is the paper's: one group at a time, trained by all members together, and halved like that.
 	Joint Policy = "joint"
@@ -48,11 +49,11 @@ func newPolicy(plan *merging.Plan, o Options) policy {
 	case Stem:
 		return newStems(plan, o.Cost)
 	case Joint:
-		return &groups{plan: plan, cost: o.Cost, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, most: 1, joint: true, only: true}
+		return newGroups(&groups{plan: plan, cost: o.Cost, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, joint: true, only: true})
 	case Mean:
-		return &groups{plan: plan, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, most: len(plan.Groups), mean: true}
+		return newGroups(&groups{plan: plan, waiting: [][]merging.Group{slices.Clone(plan.Groups)}, mean: true})
 	}
-	return &groups{plan: plan, cost: o.Cost, waiting: byAdopter(plan, o.Cost), most: len(plan.Groups)}
+	return newGroups(&groups{plan: plan, cost: o.Cost, waiting: byAdopter(plan, o.Cost)})
 }
 
 // byAdopter is each model's groups with their donors alone, the model's first that can save most.
@@ -90,21 +91,49 @@ type groups struct {
 	cost    []float64
 	kept    []trainer.Tie
 	waiting [][]merging.Group // lists, one after the other; in each those that save most first
-	most    int               // that are tried at once
-	size    int               // that are tried at once of the first list; 0: most
+	size    int               // that are tried at once of the first list
 	joint   bool              // the first is trained jointly
 	only    bool              // all are
 	mean    bool              // none is, and the mean takes the donor's place
 }
 
-func (g *groups) batch() []merging.Group {
-	first := g.waiting[0]
-	size := g.size
-	if size == 0 {
-		size = g.most
-	}
-	return first[:min(size, len(first))]
+func newGroups(g *groups) *groups {
+	g.sizeFirst()
+	return g
 }
+
+// bulk is the share of an adopter's bytes that it adopts first. What is left are many small layers, such as depthwise ones: own weights there are worth more to
+// its accuracy than anything else of as few bytes.
+const bulk = 0.965
+
+// sizeFirst says how many groups of a new list are tried at once: one where they are trained jointly, all where they are averaged, and the bulk of those adopted.
+func (g *groups) sizeFirst() {
+	switch {
+	case len(g.waiting) == 0:
+	case g.only:
+		g.size = 1
+	case g.mean:
+		g.size = len(g.waiting[0])
+	default:
+		g.size = bulkOf(g.waiting[0])
+	}
+}
+
+// bulkOf is how many first groups save the bulk of what all do.
+func bulkOf(list []merging.Group) int {
+	all, sum := int64(0), int64(0)
+	for _, of := range list {
+		all += of.Saved()
+	}
+	for i, of := range list {
+		if sum += of.Saved(); float64(sum) >= bulk*float64(all) {
+			return i + 1
+		}
+	}
+	return len(list)
+}
+
+func (g *groups) batch() []merging.Group { return g.waiting[0][:min(g.size, len(g.waiting[0]))] }
 
 func (g *groups) propose() []trainer.Tie {
 	if len(g.waiting) == 0 || len(g.waiting[0]) == 0 {
@@ -167,7 +196,8 @@ func (g *groups) judged(success bool) {
 		g.joint = g.only
 	}
 	if len(g.waiting[0]) == 0 {
-		g.waiting, g.size = g.waiting[1:], 0
+		g.waiting = g.waiting[1:]
+		g.sizeFirst()
 	}
 }
 

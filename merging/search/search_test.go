@@ -143,6 +143,10 @@ Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 3 of 6 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.767|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.837
 Keep 0|Train 0.41 of rate 1|Evaluate 0: 0.908|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.937|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.957
 Keep 1|Ship|Done: nothing is left to try`},
+		"the bulk, then the rest": {options(search.Adopt, 2), merging.NewPlan([]merging.Model{network("a", "azzx"), network("b", "azzy")}), searchtest.Trainer{Learns: searchtest.Exponential(9)}, `
+Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
+Tie 1: 2 of 52 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship
+Tie 2: 3 of 53 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship|Done: nothing is left to try`},
 		"half, then the rest": {options(search.Adopt, 2), pair, searchtest.Trainer{Learns: searchtest.Exponential(9), Refuses: refusesLayers(true, "0")}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 3 of 6 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 0.94 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490
