@@ -87,7 +87,7 @@ func (r *remote) readLines(ctx context.Context, model string, picture []byte) ([
 	}
 	var said recognition.Read
 	if err := json.Unmarshal(answer, &said); err != nil {
-		return nil, fmt.Errorf("%s/v1/ocr answers what is no text of a picture: %w", r.base, err)
+		return nil, fmt.Errorf("invalid answer of %s/v1/ocr: want the text of a picture: %w", r.base, err)
 	}
 	var lines []ocr.Line
 	for _, l := range said.Lines {

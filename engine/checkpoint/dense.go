@@ -47,7 +47,7 @@ func (m *Model) readDense(dir, path string) error {
 	case !found:
 		return fmt.Errorf("missing %s, which modules.json names", name)
 	case c.In < 1 || c.Out < 1 || c.In > most || c.Out > most || m.Width > 0 && c.In != m.Width:
-		return fmt.Errorf("%[1]s takes vectors of %[3]d numbers to %[2]d, but gets %[4]d", name, c.Out, c.In, m.Width)
+		return fmt.Errorf("%[1]s takes vectors of %[3]d numbers to %[2]d, got vectors of %[4]d", name, c.Out, c.In, m.Width)
 	case !known:
 		return fmt.Errorf("%s: unsupported activation_function %.80q: want Identity, Tanh, ReLU, GELU or Sigmoid", name, c.Activation)
 	case c.Residual || c.Input != "sentence_embedding" || c.Output != "" && c.Output != c.Input:

@@ -61,7 +61,7 @@ func TestDense(t *testing.T) {
 		}
 	}
 	for want, second := range map[string]string{
-		"takes vectors of 2 numbers to 2, but gets 3": `{"in_features":2,"out_features":2}`, "unsupported activation_function": `{"in_features":3,"out_features":2,"activation_function":"x.Swish"}`,
+		"takes vectors of 2 numbers to 2, got vectors of 3": `{"in_features":2,"out_features":2}`, "unsupported activation_function": `{"in_features":3,"out_features":2,"activation_function":"x.Swish"}`,
 		"a residual connection": `{"in_features":3,"out_features":2,"use_residual":true}`, `"token_embeddings"`: `{"in_features":3,"out_features":2,"module_input_name":"token_embeddings"}`,
 		"linear.weight": `{"in_features":3,"out_features":4}`, "takes vectors of 3 numbers to 0": `{"in_features":3}`,
 	} {

@@ -40,7 +40,7 @@ func modernBERT(c *weights.Config, s *spec) (err error) {
 func (s *spec) alternateLayers(c *weights.Config) error {
 	every, window := valueOr(c.GlobalAttnEveryNLayers, 3), valueOr(c.LocalAttention, 128)
 	if every < 1 || window < 2 || c.LayerTypes != nil && len(c.LayerTypes) != s.layers {
-		return fmt.Errorf("global_attn_every_n_layers %d, local_attention %d and %d layer_types make no sense for %d layers", every, window, len(c.LayerTypes), s.layers)
+		return fmt.Errorf("invalid layers: global_attn_every_n_layers is %d, want at least 1; local_attention is %d, want at least 2; %d layer_types, want %d or none", every, window, len(c.LayerTypes), s.layers)
 	}
 	global, local := valueOr(c.GlobalRopeTheta, 160000), valueOr(c.LocalRopeTheta, 10000)
 	if r := c.RopeParameters; r != nil {

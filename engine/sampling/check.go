@@ -30,7 +30,7 @@ func checkIDs(a *engine.Ask, vocab int) *engine.Error {
 	}
 	for _, b := range a.Bans {
 		if len(b.Tokens) == 0 || b.Before < 0 {
-			return engine.Errorf(engine.CodeBadTokens, "a ban of %d tokens before token %d is none", len(b.Tokens), b.Before)
+			return engine.Errorf(engine.CodeBadTokens, "invalid ban of %d tokens before position %d: want at least 1 token, and a position of at least 0", len(b.Tokens), b.Before)
 		}
 		lists = append(lists, b.Tokens)
 	}

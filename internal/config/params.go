@@ -295,7 +295,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.Scheduler.MaxQueuedTokens },
 	}, {
 		Name: "max-queue-time", Group: GroupScheduling, Roles: Scheduler, Value: "TIME",
-		Help:  "longest predicted wait; requests beyond it get 429; 0 is no limit",
+		Help:  "longest predicted wait; requests beyond it get 429; 0: no limit",
 		field: func(c *Config) any { return &c.Scheduler.MaxQueueTime },
 	}, {
 		Name: "max-pass-items", Group: GroupScheduling, Roles: Scheduler, Value: "N",
@@ -311,7 +311,7 @@ var Params = []Param{
 		field: func(c *Config) any { return &c.CPU.Slots },
 	}, {
 		Name: "cpu-slots-external", Group: GroupScheduling, Roles: Scheduler, Value: "N",
-		Help:  "most of these slots that other programs hold by /v1/stages/slot: half of them, or a number; 0 is none",
+		Help:  "most of these slots that other programs hold by /v1/stages/slot: half of them, or a number; 0: none",
 		field: func(c *Config) any { return (*slotsOrHalf)(&c.CPU.Outside) },
 	}, {
 		Name: "cpu-policy", Group: GroupScheduling, Roles: Scheduler, Value: "POLICY", Choices: stages.PolicyNames(),

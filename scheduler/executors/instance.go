@@ -46,12 +46,12 @@ func (e *Executor) newInstance(info wire.ModelInfo, g *Group) *Instance {
 	switch {
 	case inst.Useless():
 	case math.IsNaN(info.Cost.Pair) || math.IsInf(info.Cost.Pair, 0):
-		inst.Condemn("%v seconds a pair are no cost", info.Cost.Pair)
+		inst.Condemn("invalid cost of %v seconds a pair: want a finite number", info.Cost.Pair)
 	case info.Tokens != nil:
 		inst.Limits = *info.Tokens
 		inst.most, inst.margin = min(inst.most, inst.Limits.MaxPassRows), preemptMargin
 		if inst.Limits.VocabSize < 1 || inst.Limits.MaxModelLen < 1 {
-			inst.Condemn("a vocabulary of %d and a length of %d make no sense", inst.Limits.VocabSize, inst.Limits.MaxModelLen)
+			inst.Condemn("invalid vocabulary of %d tokens or length of %d: want at least 1", inst.Limits.VocabSize, inst.Limits.MaxModelLen)
 		}
 	case info.Tensors != nil:
 		inst.Limits = wire.TokenLimits{BlockTokens: 1, MaxPassRows: math.MaxInt}

@@ -30,7 +30,7 @@ func (m *Memory) Register(id ModelID, s Spec) error {
 	}
 	for _, p := range s.Chunks {
 		if c := m.chunkByID(p.Chunk); p.Chunk < 0 || p.Bytes < 0 || c != nil && c.bytes != p.Bytes {
-			return fmt.Errorf("residency: chunk %d of model %d has %d bytes, which is no size of it", p.Chunk, id, p.Bytes)
+			return fmt.Errorf("residency: invalid chunk %d of model %d, of %d bytes: want a number and a size of at least 0, and the size that other models say", p.Chunk, id, p.Bytes)
 		}
 	}
 	x := &model{id: id, area: s.Area, rate: s.Rate, keep: s.Keep}

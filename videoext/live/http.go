@@ -153,7 +153,7 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) error {
 func hostCamera(st *stream, w http.ResponseWriter, r *http.Request) error {
 	i, ok := st.intake.(*cameraIntake)
 	if !ok {
-		return newFieldError("name", "the source of stream %s is none that a camera's program sends; declare it with the source camera", st.spec.Name)
+		return newFieldError("name", "invalid stream %s: no camera's program sends its source; declare it with the source camera", st.spec.Name)
 	}
 	i.serveCamera(w, r)
 	return nil

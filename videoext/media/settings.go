@@ -93,7 +93,7 @@ func (s *Settings) Check(frames, width, height int) error {
 	case s.Quality == nil:
 		return fmt.Errorf("the settings have no quality: QP, CRF or Maps")
 	case s.Preset != "" && !slices.Contains(presets, s.Preset):
-		return fmt.Errorf("preset %q is none of %s", s.Preset, strings.Join(presets, ", "))
+		return fmt.Errorf("invalid preset %q: want one of %s", s.Preset, strings.Join(presets, ", "))
 	case s.BFrames < 0 || s.BFrames > 16:
 		return fmt.Errorf("%d B frames in a row are not 0 to 16", s.BFrames)
 	case s.BBias < -100 || s.BBias > 100:

@@ -224,7 +224,7 @@ func classListParser(to *[]int) func(string) error {
 		for _, part := range strings.Split(v, "+") {
 			n, err := strconv.Atoi(part)
 			if err != nil || n < 0 {
-				return fmt.Errorf("%q is no number of a class", part)
+				return fmt.Errorf("invalid class %q: want its number", part)
 			}
 			*to = append(*to, n)
 		}

@@ -59,7 +59,7 @@ func TestWrongSpecifications(t *testing.T) {
 		"dds:preset=mine":                       "paper, repo or tuned",
 		"dds:objectness=2":                      "0 to 1",
 		"dds:classes=2,5":                       "name=value",
-		"dds:classes=car":                       `"car" is no number`,
+		"dds:classes=car":                       `invalid class "car"`,
 		"mpeg:qp=20,scale=0":                    "scale above 0",
 		"mpeg:frames=0":                         "segments of 0 frames",
 		"awstream":                              "",

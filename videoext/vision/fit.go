@@ -117,7 +117,7 @@ func fitsFastestDet(outputs []Output, in Size) error {
 		return fmt.Errorf("a map of %v is not 5 values and the scores of classes", out.Shape)
 	}
 	if in.isKnown() && h > 0 && w > 0 && !slices.ContainsFunc([]int{8, 16, 32}, func(s int) bool { return h == (in.Height+s-1)/s && w == (in.Width+s-1)/s }) {
-		return fmt.Errorf("a map of %d x %d is not one of an input of %d x %d (height x width) at stride 8, 16 or 32", h, w, in.Height, in.Width)
+		return fmt.Errorf("invalid map of %d x %d: want an input of %d x %d (height x width) at stride 8, 16 or 32", h, w, in.Height, in.Width)
 	}
 	return nil
 }

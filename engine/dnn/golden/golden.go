@@ -231,7 +231,7 @@ type evaluation struct {
 func (e *evaluation) evaluateNode(n *graph.Node, place int) error {
 	op, ok := ops.Lookup(n.Op)
 	if !ok {
-		return fmt.Errorf("%v: no such operation", n)
+		return fmt.Errorf("%v: unknown operation", n)
 	}
 	reads := n.In
 	if len(n.Subgraphs()) > 0 {

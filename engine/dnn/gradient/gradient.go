@@ -73,7 +73,7 @@ func NewGradient(g *graph.Graph, r Request) (*graph.Graph, error) {
 func infer(n *graph.Node) error {
 	op, ok := ops.Lookup(n.Op)
 	if !ok {
-		return fmt.Errorf("%v: there is no such operation", n)
+		return fmt.Errorf("%v: unknown operation", n)
 	}
 	return op.Infer(n)
 }
@@ -183,10 +183,10 @@ func (p *product) propagateThrough(n *graph.Node, out []*graph.Value) error {
 			continue
 		}
 		if i >= len(in) || in[i] == nil {
-			return fmt.Errorf("there is none to its input %d (%q)", i, x.Name)
+			return fmt.Errorf("no gradient to its input %d (%q)", i, x.Name)
 		}
 		if p.b.Err() == nil && (in[i].Type != x.Type || !slices.Equal(in[i].Shape, x.Shape)) {
-			return fmt.Errorf("the one to its input %d (%q, %v%v) is %v%v", i, x.Name, x.Type, x.Shape, in[i].Type, in[i].Shape)
+			return fmt.Errorf("the gradient to its input %d (%q) is %v%v, want %v%v", i, x.Name, in[i].Type, in[i].Shape, x.Type, x.Shape)
 		}
 		p.gradients[x] = append(p.gradients[x], in[i])
 	}

@@ -75,7 +75,7 @@ func run(c dnntest.Case) error {
 	for _, n := range m.Graph.Nodes {
 		op, ok := ops.Lookup(n.Op)
 		if !ok {
-			return fmt.Errorf("%v: there is no such operation", n)
+			return fmt.Errorf("%v: unknown operation", n)
 		}
 		if err := op.Infer(n); err != nil {
 			return err

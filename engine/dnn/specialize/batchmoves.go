@@ -89,13 +89,13 @@ func batchPad(b *batcher, n *graph.Node) ([]int, error) {
 	}
 	pads, ok := constantIntegers(n, 1)
 	if !ok {
-		return nil, errors.New("its pads are no constant")
+		return nil, errors.New("its pads are not constant")
 	}
 	rank := len(b.one[n.In[0]])
 	axes := allAxes(rank)
 	if n.Input(3) != nil {
 		if axes, ok = constantIntegers(n, 3); !ok {
-			return nil, errors.New("its axes are no constant")
+			return nil, errors.New("its axes are not constant")
 		}
 	}
 	for i, a := range axes {
@@ -149,7 +149,7 @@ func batchSlice(b *batcher, n *graph.Node) ([]int, error) {
 	if n.Input(3) != nil {
 		var ok bool
 		if axes, ok = constantIntegers(n, 3); !ok {
-			return nil, errors.New("its axes are no constant")
+			return nil, errors.New("its axes are not constant")
 		}
 	}
 	rank := len(b.one[n.In[0]])

@@ -48,7 +48,7 @@ func Parse(text string) (*Address, error) {
 	scheme, after, ok := strings.Cut(text, "://")
 	a := &Address{scheme: strings.ToLower(scheme)}
 	if !ok || ports[a.scheme] == 0 {
-		return nil, errors.New("it is no rtsp:// or rtsps:// URL")
+		return nil, errors.New("want an rtsp:// or rtsps:// URL")
 	}
 	if err := checkText(text, after); err != nil {
 		return nil, err
