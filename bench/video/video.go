@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
@@ -62,35 +60,6 @@ func Write(w io.Writer, rows []Row) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// Read reads what Write wrote.
-func Read(r io.Reader) ([]Row, error) {
-	records, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	if len(records) == 0 || !slices.Equal(records[0], columns) {
-		return nil, fmt.Errorf("invalid results: want the columns %s", strings.Join(columns, ","))
-	}
-	var rows []Row
-	for n, record := range records[1:] {
-		row := Row{Clip: record[0], Method: record[1], Setting: record[2], Link: record[len(columns)-1]}
-		var numbers [14]float64
-		for i := range numbers {
-			if numbers[i], err = strconv.ParseFloat(record[3+i], 64); err != nil {
-				return nil, fmt.Errorf("results, line %d, %s: %w", n+2, columns[3+i], err)
-			}
-		}
-		seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
-		row.F1DDS, row.F1OneAdapt = numbers[0], numbers[1]
-		row.NAL, row.Container, row.Original = int(numbers[2]), int(numbers[3]), int(numbers[4])
-		row.Delay, row.Camera, row.Server, row.Objects = seconds(numbers[5]), seconds(numbers[6]), seconds(numbers[7]), numbers[8]
-		row.Inferences, row.Gradients, row.GradientTime = int(numbers[9]), int(numbers[10]), seconds(numbers[11])
-		row.Feedback, row.Encodes = int(numbers[12]), int(numbers[13])
-		rows = append(rows, row)
-	}
-	return rows, nil
 }
 
 // Rules are the two ways to count F1.
