@@ -6,17 +6,40 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// memory is a backend that can say what its device has left.
-type memory interface {
-	Memory() (free, total int64, err error)
+// MemoryWatch compares what a device has left after rounds of the same work.
+type MemoryWatch struct {
+	rounds int
+	first  int64
+}
+
+// EndRound notes what the device of a backend that can tell has left, and fails a test when it is not what it had after the first round.
+func (w *MemoryWatch) EndRound(t *testing.T, backend any) {
+	t.Helper()
+	m, ok := backend.(interface {
+		Memory() (free, total int64, err error)
+	})
+	if !ok {
+		return
+	}
+	left, _, err := m.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.rounds == 0 {
+		w.first = left
+	}
+	if left != w.first {
+		t.Errorf("the device has %d bytes left after round %d, %d after the first", left, w.rounds, w.first)
+	}
+	w.rounds++
 }
 
 // testFree makes everything that a backend holds, several times over, and frees it: the device has then what
 // it had after the first time, when a driver may have taken memory for good.
 func (s suite) testFree(t *testing.T) {
 	d := newFixture(t, s.open(t))
-	var first int64
-	for round := range 4 {
+	var memory MemoryWatch
+	for range 4 {
 		held := oneOfEach(d)
 		for kind, h := range held {
 			if h.Bytes() <= 0 && kind != "table" {
@@ -27,20 +50,7 @@ func (s suite) testFree(t *testing.T) {
 			h.Free()
 		}
 		d.MustSync()
-		m, ok := d.Backend.(memory)
-		if !ok {
-			continue
-		}
-		left, _, err := m.Memory()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if round == 0 {
-			first = left
-		}
-		if left != first {
-			t.Errorf("the device has %d bytes left after round %d, %d after the first", left, round, first)
-		}
+		memory.EndRound(t, d.Backend)
 	}
 }
 

@@ -4,24 +4,19 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/kerneltest"
 )
-
-// memory is a backend that can say what its device has left.
-type memory interface {
-	Memory() (free, total int64, err error)
-}
 
 // testFree makes filters and computes, several times over: the device has then what it had after the first
 // time, when it may have taken memory for good.
 func (s suite) testFree(t *testing.T) {
 	d := newDevice(t, s.open)
-	m, ok := d.Networks.(memory)
-	var first int64
+	var memory kerneltest.MemoryWatch
 	x, y := make([]kernels.Tensor, len(convs)), make([]kernels.Tensor, len(convs))
 	for i, c := range convs {
 		x[i], y[i] = d.newView(c.InputShape(), denseStrides(c.InputShape())), d.newView(c.OutputShape(), denseStrides(c.OutputShape()))
 	}
-	for round := range 4 {
+	for range 4 {
 		for i, c := range convs {
 			f, err := d.NewFilter(c.ConvSpec, hostTensor("weight", c.Out, c.Taps(), make([]float64, c.Out*c.Taps())))
 			if err != nil {
@@ -39,19 +34,7 @@ func (s suite) testFree(t *testing.T) {
 				t.Errorf("a filter of %v that was freed holds %d bytes", c, f.Bytes())
 			}
 		}
-		if !ok {
-			continue
-		}
-		left, _, err := m.Memory()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if round == 0 {
-			first = left
-		}
-		if left != first {
-			t.Errorf("the device has %d bytes left after round %d, %d after the first", left, round, first)
-		}
+		memory.EndRound(t, d.Networks)
 	}
 }
 
