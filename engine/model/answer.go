@@ -70,7 +70,7 @@ func (p *Pass) answerLogits(x kernels.Mat, all []question) error {
 	if ids != nil {
 		out.Cols = len(ids)
 	}
-	m.backend.Logits(out, x, kernels.Norm{Weight: m.norm, Eps: m.spec.Eps}, m.head, ids)
+	m.backend.Logits(out, x, m.norm, m.head, ids)
 	if err := m.backend.Sync(); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ const quantisedSlack = 1.5
 
 // TestGPUKernels holds the GPU backend, on its simulated device, to transformers in bfloat16 in families whose layers are not of Llama's form.
 func TestGPUKernels(t *testing.T) {
-	for _, name := range []string{"gemma2", "gemma3", "glm4", "olmo2", "olmo3"} {
+	for _, name := range []string{"cohere", "cohere2", "gemma2", "gemma3", "glm4", "gpt_neox", "olmo2", "olmo3", "starcoder2"} {
 		t.Run(name, func(t *testing.T) { compareSimulated(t, cuda.NoFP8, []string{name}, false, "golden.json", 1) })
 	}
 }

@@ -20,7 +20,7 @@ import (
 const goldenSeed = 1
 
 // goldenModels are the directories of testdata that the reference backend is fast enough for.
-var goldenModels = []string{"ernie4_5", "gemma", "gemma2", "gemma3", "glm", "glm4", "granite", "llama2", "llama3", "llama-bias", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen2-window", "qwen3", "qwen3-wide", "qwen3-yarn", "smollm3"}
+var goldenModels = []string{"cohere", "cohere2", "ernie4_5", "gemma", "gemma2", "gemma3", "glm", "glm4", "gpt_neox", "granite", "llama2", "llama3", "llama-bias", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen2-window", "qwen3", "qwen3-wide", "qwen3-yarn", "smollm3", "starcoder2"}
 
 // realShape has Qwen2.5-0.5B's matrices, in six layers.
 const realShape = "qwen2-real"

@@ -40,7 +40,7 @@ func (m *Model) weightChunks() []store.Chunk {
 	for i := range s.Layers {
 		list = append(list, store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: m.layerParts(i)})
 	}
-	last := append(m.headParts(), m.normPart(newTensor(s.Norm(), s.Hidden)))
+	last := append(m.headParts(), m.normParts()...)
 	m.ropes = make([]kernels.Rope, len(s.Rotations))
 	for i := range s.Rotations {
 		last = append(last, m.ropePart(i))
@@ -62,15 +62,18 @@ func (m *Model) layerParts(i int) []store.Part {
 	l.rotation = s.LayerRotation[i]
 	parts := []store.Part{
 		m.matrixPart("output", setField(&l.out), out, s.OutBias),
-		m.matrixPart("gated", setField(&l.up), up, false),
-		m.matrixPart("output", setField(&l.down), down, false),
+		m.matrixPart(m.upKind(), setField(&l.up), up, s.MLPBias),
+		m.matrixPart("output", setField(&l.down), down, s.MLPBias),
 	}
 	for to, norm := range map[*kernels.Norm]string{
 		&l.attn.before: s.Norms.Attention, &l.attn.after: s.Norms.AttentionGave, &l.mlp.before: s.Norms.MLP, &l.mlp.after: s.Norms.MLPGave,
 	} {
-		*to = kernels.Norm{Eps: s.Eps}
+		*to = kernels.Norm{Eps: s.Eps, Centred: s.Centred}
 		if norm != "" {
 			parts = append(parts, m.tensorPart("vector", setField(&to.Weight), newTensor(name+norm+".weight", s.Hidden)))
+		}
+		if norm != "" && s.NormBias {
+			parts = append(parts, m.tensorPart("vector", setField(&to.Bias), newTensor(name+norm+".bias", s.Hidden)))
 		}
 	}
 	if s.QKNorm {
@@ -86,6 +89,14 @@ func (m *Model) layerParts(i int) []store.Part {
 		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))
 	}
 	return append(parts, m.matrixPart("linear", setField(&m.last.q), qkv[:1], s.QKVBias), m.matrixPart("linear", setField(&m.last.kv), qkv[1:], s.QKVBias))
+}
+
+// upKind is that of the part of an MLP's first matrix.
+func (m *Model) upKind() string {
+	if m.spec.Ungated {
+		return "linear"
+	}
+	return "gated"
 }
 
 // setField puts what a part has become into a field, or nothing.
@@ -179,11 +190,11 @@ func (m *Model) ofRank(bytes int64) int64 {
 // lmHeadPart is an LM head of its own. What is in codes has a layout of the backend's own.
 func (m *Model) lmHeadPart() store.Part {
 	s := &m.spec
-	p, scheme := m.tensorPart("table", setField(&m.head), newTensor(architecture.LMHead+".weight", s.Vocab, s.Hidden)), s.Scheme(architecture.LMHead)
+	p, scheme := m.tensorPart("table", setField(&m.head), newTensor(s.LMHead()+".weight", s.Vocab, s.Hidden)), s.Scheme(s.LMHead())
 	if !scheme.Quantized() {
 		return p
 	}
-	p.InPlace, p.Bytes = false, m.matrixBytes(architecture.Matrix{Name: architecture.LMHead, Rows: s.Vocab, In: s.Hidden})
+	p.InPlace, p.Bytes = false, m.matrixBytes(architecture.Matrix{Name: s.LMHead(), Rows: s.Vocab, In: s.Hidden})
 	if scheme.WeightOnly {
 		p.Kind += weightsAlone
 	}
@@ -278,8 +289,7 @@ func (m *Model) checkTensors(source Source, chunks []store.Chunk) error {
 // biases, adapters or scales that its config.json does not announce.
 func (m *Model) checkUntaken(source Source) error {
 	for _, name := range source.Untaken() {
-		known := strings.HasSuffix(name, "rotary_emb.inv_freq") || (m.spec.Tied || m.spec.VectorsOnly) && name == architecture.LMHead+".weight"
-		if !known {
+		if !m.spec.IsUnused(name) {
 			return fmt.Errorf("the checkpoint's tensor %q has no place in the model that config.json describes", name)
 		}
 	}

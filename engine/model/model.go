@@ -73,7 +73,7 @@ type Model struct {
 
 	table  kernels.Table // these are nil while their chunks are not resident
 	head   kernels.Table // the same as table where tied
-	norm   kernels.Vector
+	norm   kernels.Norm
 	pooled pooledHead
 	ropes  []kernels.Rope // by the spec's rotations
 	layers []layer        // all but the last

@@ -12,6 +12,9 @@ func (m *Model) rowsKind(x architecture.Matrix) (kind string) {
 	if x.Rows != x.Of {
 		kind = fmt.Sprintf(" rows %d to %d", x.From, x.From+x.Rows)
 	}
+	if x.Run > 0 {
+		kind = fmt.Sprintf(" rows from %d on, %d every %d", x.From, x.Run, x.Step)
+	}
 	if order := m.spec.HeadOrder(); x.Turned && order != nil {
 		kind += fmt.Sprintf(" in order %v", order)
 	}
@@ -27,13 +30,20 @@ func (m *Model) matrixRows(x architecture.Matrix, t kernels.HostTensor) (kernels
 	if err := t.Check(); err != nil {
 		return t, err
 	}
+	if x.Run > 0 {
+		var err error
+		if t, err = orderRows(t, t.Rows, listRuns(x)); err != nil {
+			return t, err
+		}
+		x.From = 0
+	}
 	row := int64(t.Cols) * t.Type.Size()
 	t.Data, t.Rows = t.Data[int64(x.From)*row:int64(x.From+x.Rows)*row], x.Rows
 	if t.Scale != nil {
 		t.Scale = t.Scale[x.From : x.From+x.Rows]
 	}
 	if order := m.spec.HeadOrder(); x.Turned && order != nil {
-		return orderRows(t, order)
+		return orderRows(t, len(order), order)
 	}
 	return t, nil
 }
@@ -46,24 +56,32 @@ func (m *Model) biasRows(x architecture.Matrix, t kernels.HostTensor) (kernels.H
 	return t, err
 }
 
-// orderRows copies rows so that those of each head come in an order.
-func orderRows(t kernels.HostTensor, order []int) (kernels.HostTensor, error) {
+// listRuns lists a matrix's rows of a tensor that has them in runs.
+func listRuns(x architecture.Matrix) []int {
+	rows := make([]int, x.Rows)
+	for i := range rows {
+		rows[i] = x.From + i/x.Run*x.Step + i%x.Run
+	}
+	return rows
+}
+
+// orderRows copies those of each so many rows that an order lists.
+func orderRows(t kernels.HostTensor, each int, order []int) (kernels.HostTensor, error) {
 	row, old := int64(t.Cols)*t.Type.Size(), make([]byte, len(t.Data))
 	if err := t.ReadPart(old, t.Data); err != nil {
 		return t, err
 	}
-	ordered, scale := make([]byte, 0, len(old)), make([]float32, 0, len(t.Scale))
-	for head := 0; head < t.Rows; head += len(order) {
+	var ordered []byte
+	var scale []float32
+	for first := 0; first < t.Rows; first += each {
 		for _, i := range order {
-			ordered = append(ordered, old[int64(head+i)*row:int64(head+i+1)*row]...)
+			ordered = append(ordered, old[int64(first+i)*row:int64(first+i+1)*row]...)
 			if t.Scale != nil {
-				scale = append(scale, t.Scale[head+i])
+				scale = append(scale, t.Scale[first+i])
 			}
 		}
 	}
-	t.Data, t.File = ordered, nil
-	if t.Scale != nil {
-		t.Scale = scale
-	}
+	t.Rows = t.Rows / each * len(order)
+	t.Data, t.File, t.Scale = ordered, nil, scale
 	return t, nil
 }

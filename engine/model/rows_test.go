@@ -36,3 +36,28 @@ func TestMatrixRows(t *testing.T) {
 		t.Errorf("the bias is %+v, %v", got, err)
 	}
 }
+
+// TestMatrixRowsOfHeads: of a tensor that has the query, key and value of a head side by side, a matrix is one of these of each head.
+func TestMatrixRowsOfHeads(t *testing.T) {
+	m := &Model{spec: architecture.Spec{Heads: kernels.Heads{Dim: 2}}}
+	tensor := kernels.HostTensor{Type: kernels.BF16, Rows: 12, Cols: 1, Data: make([]byte, 24)}
+	for i := range 12 {
+		tensor.Data[2*i] = byte(i)
+	}
+	for from, want := range map[int][]byte{0: {0, 1, 6, 7}, 2: {2, 3, 8, 9}, 4: {4, 5, 10, 11}} {
+		x := architecture.Matrix{Rows: 4, In: 1, From: from, Of: 12, Run: 2, Step: 6}
+		got, err := m.matrixRows(x, tensor)
+		if err != nil || got.Rows != 4 || len(got.Data) != 8 {
+			t.Fatalf("from %d: %d rows of %d bytes, %v", from, got.Rows, len(got.Data), err)
+		}
+		for i, b := range want {
+			if got.Data[2*i] != b {
+				t.Errorf("from %d: row %d is %d, want %d", from, i, got.Data[2*i], b)
+			}
+		}
+		bias, err := m.biasRows(x, kernels.HostTensor{Type: kernels.BF16, Rows: 1, Cols: 12, Data: tensor.Data})
+		if err != nil || bias.Rows != 1 || bias.Cols != 4 || bias.Data[4] != want[2] {
+			t.Errorf("from %d: bias %+v, %v", from, bias, err)
+		}
+	}
+}

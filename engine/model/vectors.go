@@ -30,35 +30,49 @@ func (m *Model) findTrunk(config weights.Config, source Source) error {
 
 // pooledHead is what vectors are made with, on the host.
 type pooledHead struct {
-	norm   *pooling.Matrix
+	norm   hostNorm
 	layers pooling.Head
 }
 
-// finalNorm is the last normalisation's weights, of logits on the device and of vectors on the host.
-type finalNorm struct {
+// hostNorm is a norm's weights and biases on the host; there may be no biases.
+type hostNorm struct{ weight, bias *pooling.Matrix }
+
+// onBoth is a vector on the device, for logits, and on the host, for vectors.
+type onBoth struct {
 	kernels.Vector
 	host *pooling.Matrix
 }
 
-func (m *Model) normPart(t store.Tensor) store.Part {
-	p := m.tensorPart("vector", nil, t)
-	p.Kind = "final norm" + m.offsetKind()
+// normParts are the last normalisation's weights, and biases.
+func (m *Model) normParts() []store.Part {
+	s := &m.spec
+	m.norm = kernels.Norm{Eps: s.Eps, Centred: s.Centred}
+	parts := []store.Part{m.normPart("final norm", s.Norm()+".weight", &m.norm.Weight, &m.pooled.norm.weight)}
+	if s.NormBias {
+		parts = append(parts, m.normPart("final norm's bias", s.Norm()+".bias", &m.norm.Bias, &m.pooled.norm.bias))
+	}
+	return parts
+}
+
+func (m *Model) normPart(kind, name string, device *kernels.Vector, host **pooling.Matrix) store.Part {
+	p := m.tensorPart("vector", nil, newTensor(name, m.spec.Hidden))
+	p.Kind = kind + m.offsetKind()
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
-		weight, err := m.offsetNorm(t[0])
+		values, err := m.offsetNorm(t[0])
 		if err != nil {
 			return nil, err
 		}
-		host, err := pooling.NewMatrix(weight)
+		there, err := pooling.NewMatrix(values)
 		if err != nil {
 			return nil, err
 		}
-		device, err := m.backend.NewVector(weight)
-		return &finalNorm{device, host}, err
+		here, err := m.backend.NewVector(values)
+		return &onBoth{here, there}, err
 	}
 	p.Set = func(h kernels.Held) {
-		m.norm, m.pooled.norm = nil, nil
-		if both, made := h.(*finalNorm); made {
-			m.norm, m.pooled.norm = both.Vector, both.host
+		*device, *host = nil, nil
+		if both, made := h.(*onBoth); made {
+			*device, *host = both.Vector, both.host
 		}
 	}
 	return p
@@ -108,7 +122,7 @@ func (p *Pass) poolRows(x kernels.Mat, all []question) error {
 	for i, q := range all {
 		row := x.Slice(i, i+1)
 		m.backend.Read(p.m.work.rowOnHost, row.Buf, row.Off)
-		pooling.RMSNorm(state, m.pooled.norm.Data, m.spec.Eps)
+		m.normalise(state)
 		q.it.pool.Add(state)
 		if q.prompt != 0 {
 			continue
@@ -124,6 +138,19 @@ func (p *Pass) poolRows(x kernels.Mat, all []question) error {
 		}
 	}
 	return nil
+}
+
+// normalise is the last normalisation.
+func (m *Model) normalise(state []float32) {
+	n, eps := &m.pooled.norm, m.spec.Eps
+	switch {
+	case !m.spec.Centred:
+		pooling.RMSNorm(state, n.weight.Data, eps)
+	case n.bias != nil:
+		pooling.LayerNorm(state, n.weight.Data, n.bias.Data, eps)
+	default:
+		pooling.LayerNorm(state, n.weight.Data, nil, eps)
+	}
 }
 
 func notFinite(v float32) bool { return v-v != 0 }

@@ -222,3 +222,34 @@ func TestBareNames(t *testing.T) {
 		m.Close()
 	}
 }
+
+// TestVectorIsWhatLogitsAreOf: the difference of two tokens' log-probabilities is that of the products of the last token's vector with their
+// rows of the LM head, in a family whose last norm is centred, too.
+func TestVectorIsWhatLogitsAreOf(t *testing.T) {
+	for _, name := range []string{"starcoder2", "qwen3"} {
+		config, source := goldenSource(t, name)
+		m, err := New(config, source, ref.New(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		tokens, labels := goldenPrompt(40, m.spec.Vocab), []engine.TokenID{3, 200}
+		vector := run(t, m, vectorItem(tokens, engine.PoolLast, false))[0].Vector
+		got := answer(t, m, wire.TokenItem{Tokens: tokens, Ask: engine.Ask{Labels: labels}}).Labels
+		head, err := source.Tensor("lm_head.weight", m.spec.Vocab, m.spec.Hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := make([]float32, m.spec.Vocab*m.spec.Hidden)
+		kernels.Expand(rows, head.Type, head.Data)
+		var products [2]float64
+		for i, id := range labels {
+			for j, v := range vector {
+				products[i] += float64(v) * float64(rows[int(id)*m.spec.Hidden+j])
+			}
+		}
+		if off := products[0] - products[1] - float64(got[0].Logprob-got[1].Logprob); math.Abs(off) > 1e-4 {
+			t.Errorf("%s: log-probabilities differ by %g, products by %g", name, got[0].Logprob-got[1].Logprob, products[0]-products[1])
+		}
+	}
+}

@@ -83,3 +83,21 @@ func RMSNorm(x, weight []float32, eps float32) {
 		x[i] = weight[i] * (v * scale)
 	}
 }
+
+// LayerNorm normalises x in place, centred, as RMSNorm does; bias may be nil.
+func LayerNorm(x, weight, bias []float32, eps float32) {
+	mean, squares := 0.0, 0.0
+	for _, v := range x {
+		mean += float64(v) / float64(len(x))
+	}
+	for _, v := range x {
+		squares += (float64(v) - mean) * (float64(v) - mean)
+	}
+	scale := 1 / math.Sqrt(squares/float64(len(x))+float64(eps))
+	for i, v := range x {
+		x[i] = weight[i] * float32((float64(v)-mean)*scale)
+		if bias != nil {
+			x[i] += bias[i]
+		}
+	}
+}

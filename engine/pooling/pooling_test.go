@@ -55,3 +55,18 @@ func TestMatrix(t *testing.T) {
 		t.Error("a quantised head is taken")
 	}
 }
+
+// TestLayerNorm: (1, 2, 3, 6) has the mean 3 and the variance 3.5.
+func TestLayerNorm(t *testing.T) {
+	for _, bias := range [][]float32{nil, {1, 0, 0, -1}} {
+		x := []float32{1, 2, 3, 6}
+		LayerNorm(x, []float32{1, 2, 3, 4}, bias, 0.5)
+		want := []float32{-1, -1, 0, 6}
+		for i := range bias {
+			want[i] += bias[i]
+		}
+		if !slices.Equal(x, want) {
+			t.Errorf("with biases %v: %v, want %v", bias, x, want)
+		}
+	}
+}

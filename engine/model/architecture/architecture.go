@@ -4,6 +4,7 @@ package architecture
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,11 +21,14 @@ type Spec struct {
 	Windows []int // of each layer: as kernels.AttentionSpec.Window
 	QKVBias bool
 	OutBias bool // bias of the attention's output projection
+	MLPBias bool // biases of the MLP, where that is not gated
 	QKNorm  bool // norms of queries and keys: of each head, or WholeQKNorm of all together
 	Norms   Norms
 	Eps     float32
 
 	WholeQKNorm bool
+	Centred     bool // norms are, but for those of queries and keys
+	NormBias    bool // and have biases
 
 	Rotations     []Rotation // each of some layers
 	LayerRotation []int      // which of them each layer has
@@ -32,6 +36,8 @@ type Spec struct {
 
 	FusedQKV    bool // queries, keys and values are one tensor, as gate and up projections are with FusedGateUp
 	FusedGateUp bool
+	FusedHeads  bool // what FusedQKV has side by side are the query, key and value of a head
+	Ungated     bool // there is no gate projection
 
 	Act        kernels.Activation
 	NormOffset float32 // added to the weights of norms
@@ -42,6 +48,9 @@ type Spec struct {
 	LogitCap   float32 // 0, or logits are capped so
 	Parallel   bool    // the MLP is given what attention is given
 
+	names  Names
+	unused []string // ends of names of tensors that change nothing
+
 	Tied   bool // the embedding is the LM head
 	MaxLen int  // max_position_embeddings
 
@@ -50,7 +59,6 @@ type Spec struct {
 	slides      []bool       // of each layer: it is one of those with a sliding window
 	unturned    []bool       // of each layer: it sees no positions; nil: all do
 	turnedPart  float64      // of a head's dimensions, where a file says nothing else; 0: all, whatever it says
-	trunk       string       // what names of tensors begin with, but for heads
 	VectorsOnly bool         // there is no LM head
 	Head        []HeadLayer  // the classification head; nil for none
 
@@ -66,6 +74,8 @@ var usualNorms = Norms{Attention: "input_layernorm", MLP: "post_attention_layern
 // CheckSmoothing says why factors of a layer's channels cannot move from its norms into the matrices behind them.
 func (s *Spec) CheckSmoothing() error {
 	switch {
+	case s.Centred || s.Parallel:
+		return errors.New("cannot smooth norms that are centred, or before attention and MLP in parallel")
 	case s.NormOffset != 0:
 		return fmt.Errorf("cannot smooth norms whose weights count from %g", s.NormOffset)
 	case s.Norms.Attention != usualNorms.Attention || s.Norms.MLP != usualNorms.MLP:
@@ -77,7 +87,10 @@ func (s *Spec) CheckSmoothing() error {
 // families maps the beginnings of names in config.json's architectures to what sets them apart from the common
 // part, each in a file of its own.
 var families = map[string]func(*weights.Config, *Spec) error{
+	"Cohere":   cohere,
+	"Cohere2":  cohere2,
 	"Ernie4_5": ernie45,
+	"GPTNeoX":  gptNeoX,
 	"Gemma":    gemma,
 	"Gemma2":   gemma2,
 	"Gemma3":   gemma3,
@@ -92,6 +105,8 @@ var families = map[string]func(*weights.Config, *Spec) error{
 	"Qwen2":    qwen2,
 	"Qwen3":    qwen3,
 	"SmolLM3":  smolLM3,
+
+	"Starcoder2": starCoder2,
 }
 
 // supportedNames says which names in config.json's architectures are.
@@ -111,14 +126,14 @@ func CheckConfig(c weights.Config) error {
 }
 
 // New reads a configuration, and refuses what the graph would compute wrongly.
-func New(c *weights.Config) (Spec, error) { return specIn(c, usualTrunk) }
+func New(c *weights.Config) (Spec, error) { return newSpec(c, false) }
 
 // Bare is New of a checkpoint whose tensors have names without what they usually begin with: those that were saved without their head,
 // as those of many embedding models were, whatever their architecture is called.
-func Bare(c *weights.Config) (Spec, error) { return specIn(c, "") }
+func Bare(c *weights.Config) (Spec, error) { return newSpec(c, true) }
 
-// specIn is New of a checkpoint whose tensors have names that begin so.
-func specIn(c *weights.Config, trunk string) (Spec, error) {
+// newSpec is New or Bare.
+func newSpec(c *weights.Config, bare bool) (Spec, error) {
 	var family, purpose string
 	if len(c.Architectures) == 1 {
 		family, purpose = purposeOf(c.Architectures[0])
@@ -132,8 +147,10 @@ func specIn(c *weights.Config, trunk string) (Spec, error) {
 		s, err = commonSpec(c)
 	}
 	if err == nil {
-		s.trunk = trunk
 		err = families[family](c, &s)
+	}
+	if bare {
+		s.names.Trunk = ""
 	}
 	if err == nil {
 		err = purposes[purpose](c, &s)
@@ -162,6 +179,7 @@ func commonSpec(c *weights.Config) (Spec, error) {
 		Heads:        kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
 		Windows:      make([]int, c.NumHiddenLayers),
 		Norms:        usualNorms,
+		names:        usualNames,
 		Eps:          1e-6,
 		EmbedScale:   1,
 		LogitScale:   1,
@@ -179,7 +197,7 @@ func commonSpec(c *weights.Config) (Spec, error) {
 		s.Eps = float32(*c.RMSNormEps)
 	}
 	if c.MLPBias {
-		return s, fmt.Errorf("mlp_bias is true, which no backend computes")
+		return s, fmt.Errorf("mlp_bias is true: gated MLPs with biases are computed by no backend")
 	}
 	var err error
 	if c.HiddenAct != "" {
@@ -194,7 +212,7 @@ func (s *Spec) check() error {
 	case h.Q%h.KV != 0:
 		return fmt.Errorf("%d attention heads cannot share %d key-value heads evenly", h.Q, h.KV)
 	case !(s.Eps >= 0 && s.Eps < 1):
-		return fmt.Errorf("rms_norm_eps is %g, want a number from 0 to less than 1", s.Eps)
+		return fmt.Errorf("the epsilon of norms is %g, want a number from 0 to less than 1", s.Eps)
 	case h.Dim <= 0 || h.Dim%2 != 0:
 		return fmt.Errorf("head dimension %d is not a positive even number", h.Dim)
 	}

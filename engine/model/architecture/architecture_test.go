@@ -43,8 +43,8 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 
 func TestSpecRefuses(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
-		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Ernie4_5ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
-		{"llama2", "architectures", `[]`, "want one of Ernie4_5ForCausalLM, Gemma"},
+		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Cohere2ForCausalLM, CohereForCausalLM, Ernie4_5ForCausalLM, GPTNeoXForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+		{"llama2", "architectures", `[]`, "want one of Cohere2ForCausalLM, Cohere"},
 		{"llama2", "hidden_act", `"relu"`, `hidden_act is "relu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
 		{"llama2", "quantization_config", `{"quant_method":"gptq"}`, `quantization_config: quant_method is "gptq"; supported are FP8-dynamic`},
@@ -52,7 +52,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"llama2", "head_dim", `15`, "head dimension 15"},
 		{"llama2", "partial_rotary_factor", `0.5`, "partial_rotary_factor is 0.5"},
 		{"llama2", "rope_theta", `-1`, "rope_theta is -1"},
-		{"llama2", "rms_norm_eps", `-1`, "rms_norm_eps is -1"},
+		{"llama2", "rms_norm_eps", `-1`, "the epsilon of norms is -1"},
 		{"llama2", "rope_scaling", `{"type":"dynamic","factor":2}`, `rope type "dynamic" is unknown, want one of default, linear, llama3, longrope, su, yarn`},
 		{"llama2", "rope_scaling", `{"type":"linear"}`, "rope type linear: factor is 0"},
 		{"llama3", "rope_scaling", `{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}`, "low_freq_factor 4, high_freq_factor 1"},
@@ -61,6 +61,16 @@ func TestSpecRefuses(t *testing.T) {
 		{"granite", "attention_multiplier", `1e-40`, "attention_multiplier 1e-40"},
 		{"granite", "embedding_multiplier", `"12"`, "cannot unmarshal string"},
 		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
+		{"cohere", "use_qk_norm", `true`, "use_qk_norm is true"},
+		{"cohere", "logit_scale", `0`, "logit_scale is 0"},
+		{"cohere", "layer_norm_eps", `2`, "the epsilon of norms is 2"},
+		{"cohere2", "sliding_window", `null`, "sliding_window is null"},
+		{"cohere2", "sliding_window_pattern", `-1`, "sliding_window_pattern is -1"},
+		{"gpt_neox", "hidden_act", `"silu"`, `hidden_act is "silu", which is computed of gated MLPs alone`},
+		{"gpt_neox", "rotary_pct", `2`, "partial_rotary_factor is 2"},
+		{"gpt_neox", "num_key_value_heads", `1`, "num_key_value_heads is 1, want 3, as"},
+		{"starcoder2", "quantization_config", `{"quant_method":"compressed-tensors"}`, "families with gated MLPs alone"},
+		{"starcoder2", "sliding_window", `-4`, "sliding_window is -4"},
 		{"gemma2", "final_logit_softcapping", `0`, "final_logit_softcapping is 0, want a number from 0.01 to 1e+06, or null"},
 		{"gemma2", "query_pre_attn_scalar", `0`, "query_pre_attn_scalar is 0"},
 		{"gemma2", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},
@@ -152,6 +162,31 @@ func TestSlidingRotations(t *testing.T) {
 			if got := s.Rotations[s.LayerRotation[i]].InvFreq[1]; math.Abs(float64(got/want-1)) > 2e-7 {
 				t.Errorf("%s with %v: layer %d turns its second pair by %g, want %g", c.name, c.edits, i, got, want)
 			}
+		}
+	}
+}
+
+// TestUnusedTensors: of Pythia's masks and of heads that are the embedding.
+func TestUnusedTensors(t *testing.T) {
+	for _, c := range []struct {
+		model, tensor string
+		unused        bool
+	}{
+		{"gpt_neox", "gpt_neox.layers.0.attention.masked_bias", true},
+		{"gpt_neox", "gpt_neox.layers.0.attention.bias", true},
+		{"gpt_neox", "gpt_neox.layers.0.attention.dense.bias", false},
+		{"gpt_neox", "embed_out.weight", false},
+		{"cohere", "lm_head.weight", true},
+		{"cohere", "model.layers.0.attention.bias", false},
+		{"llama2", "model.layers.0.self_attn.rotary_emb.inv_freq", true},
+	} {
+		config := editedConfig(t, c.model, nil)
+		s, err := New(&config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.IsUnused(c.tensor); got != c.unused {
+			t.Errorf("%s: %s changes nothing: %t, want %t", c.model, c.tensor, got, c.unused)
 		}
 	}
 }

@@ -5,9 +5,16 @@ import "github.com/prefillonly/prefillonly/kernels"
 // StoreFLOPs are those of a row's keys and values in a layer.
 func (s *Spec) StoreFLOPs() float64 { return 2 * float64(s.Hidden) * float64(2*s.Heads.KV*s.Heads.Dim) }
 
+func (s *Spec) mlpMatrices() int {
+	if s.Ungated {
+		return 2
+	}
+	return 3
+}
+
 // rowFLOPs are those of a row in a layer, beside attention.
 func (s *Spec) rowFLOPs() float64 {
-	return 2 * float64(s.Hidden) * float64(s.Heads.QKVCols()+s.Heads.Q*s.Heads.Dim+3*s.Intermediate)
+	return 2 * float64(s.Hidden) * float64(s.Heads.QKVCols()+s.Heads.Q*s.Heads.Dim+s.mlpMatrices()*s.Intermediate)
 }
 
 // LayerFLOPs are those of segments of rows in a layer.

@@ -1,40 +1,63 @@
 package architecture
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// LMHead is the name of the LM head among a checkpoint's linear layers.
+// LMHead is the name of the LM head among most checkpoints' linear layers.
 const LMHead = "lm_head"
+
+// Names are those of a checkpoint's tensors, without their ends and what all of them begin with; those below Embedding are within a layer.
+type Names struct {
+	Trunk, LMHead, Embedding, Norm                        string
+	Query, Key, Value, QKV, Out, Gate, Up, GateUp, MLPOut string
+}
+
+// usualNames are Llama's, and those of fused tensors.
+var usualNames = Names{
+	Trunk: "model.", LMHead: LMHead, Embedding: "embed_tokens", Norm: "norm",
+	Query: "self_attn.q_proj", Key: "self_attn.k_proj", Value: "self_attn.v_proj", QKV: "self_attn.qkv_proj", Out: "self_attn.o_proj",
+	Gate: "mlp.gate_proj", Up: "mlp.up_proj", GateUp: "mlp.gate_up_proj", MLPOut: "mlp.down_proj",
+}
 
 // Matrix is the shape of a linear layer's weights, which are rows of a tensor.
 type Matrix struct {
 	Name      string // of the tensor, without its end
 	Rows, In  int
 	From, Of  int  // its first row of the tensor, and how many that has
+	Run, Step int  // its rows come in so many at a time, so many apart; 0: in one
 	Turned    bool // its rows are dimensions of heads that are turned by their positions
 	stackedOn int  // matrices before this one that the backend packs it with
 }
 
 // LayerName is what the names of a layer's tensors begin with.
-func (s *Spec) LayerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.trunk, i) }
+func (s *Spec) LayerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.names.Trunk, i) }
 
 // Matrices lists the linear layers of layer i.
 func (s *Spec) Matrices(i int) []Matrix {
-	name := s.LayerName(i)
+	n, name := &s.names, s.LayerName(i)
 	q, kv := s.Heads.Q*s.Heads.Dim, s.Heads.KV*s.Heads.Dim
-	list := stack(s.FusedQKV, name+"self_attn.qkv_proj",
-		Matrix{Name: name + "self_attn.q_proj", Rows: q, In: s.Hidden, Turned: true},
-		Matrix{Name: name + "self_attn.k_proj", Rows: kv, In: s.Hidden, Turned: true},
-		Matrix{Name: name + "self_attn.v_proj", Rows: kv, In: s.Hidden})
-	list = append(list, Matrix{Name: name + "self_attn.o_proj", Rows: s.Hidden, In: q, Of: s.Hidden})
-	list = append(list, stack(s.FusedGateUp, name+"mlp.gate_up_proj",
-		Matrix{Name: name + "mlp.gate_proj", Rows: s.Intermediate, In: s.Hidden},
-		Matrix{Name: name + "mlp.up_proj", Rows: s.Intermediate, In: s.Hidden})...)
-	return append(list, Matrix{Name: name + "mlp.down_proj", Rows: s.Hidden, In: s.Intermediate, Of: s.Hidden})
+	list := stack(s.FusedQKV, name+n.QKV,
+		Matrix{Name: name + n.Query, Rows: q, In: s.Hidden, Turned: true},
+		Matrix{Name: name + n.Key, Rows: kv, In: s.Hidden, Turned: true},
+		Matrix{Name: name + n.Value, Rows: kv, In: s.Hidden})
+	for i := range list {
+		if s.FusedHeads {
+			list[i].From, list[i].Run, list[i].Step = i*s.Heads.Dim, s.Heads.Dim, 3*s.Heads.Dim
+		}
+	}
+	list = append(list, Matrix{Name: name + n.Out, Rows: s.Hidden, In: q, Of: s.Hidden})
+	up := Matrix{Name: name + n.Up, Rows: s.Intermediate, In: s.Hidden, Of: s.Intermediate}
+	if s.Ungated {
+		list = append(list, up)
+	} else {
+		list = append(list, stack(s.FusedGateUp, name+n.GateUp, Matrix{Name: name + n.Gate, Rows: s.Intermediate, In: s.Hidden}, up)...)
+	}
+	return append(list, Matrix{Name: name + n.MLPOut, Rows: s.Hidden, In: s.Intermediate, Of: s.Hidden})
 }
 
 // stack are matrices that the backend packs as one, and the checkpoint has as one tensor of this name, if it is fused.
@@ -58,6 +81,9 @@ func stack(fused bool, tensor string, list ...Matrix) []Matrix {
 
 // readQuantization reads how linear layers are quantised, and refuses what the graph cannot compute so.
 func (s *Spec) readQuantization(q *weights.Quantization) error {
+	if s.Ungated {
+		return errors.New("quantization_config: codes are multiplied in families with gated MLPs alone")
+	}
 	if err := q.Check(); err != nil {
 		return err
 	}
@@ -80,14 +106,14 @@ func (s *Spec) readQuantization(q *weights.Quantization) error {
 // quantizeHead reads how the LM head is quantised where it is a matrix of its own: the embedding, where that is the head, has
 // no codes.
 func (s *Spec) quantizeHead(q *weights.Quantization) error {
-	scheme := q.Linear(LMHead)
+	scheme := q.Linear(s.names.LMHead)
 	switch {
 	case s.Tied || s.VectorsOnly || !scheme.Quantized():
 		return nil
 	case scheme.Type != kernels.I8:
-		return fmt.Errorf("quantization_config: %s is %s; supported is an LM head in %s, or one that ignore lists", LMHead, scheme.Type, kernels.I8)
+		return fmt.Errorf("quantization_config: %s is %s; supported is an LM head in %s, or one that ignore lists", s.names.LMHead, scheme.Type, kernels.I8)
 	}
-	s.schemes[LMHead] = scheme
+	s.schemes[s.names.LMHead] = scheme
 	return nil
 }
 
@@ -111,7 +137,7 @@ func (s *Spec) LargestCodes() (largest kernels.LargestCodes) {
 
 // HeadCodes is LargestCodes of the LM head.
 func (s *Spec) HeadCodes() (largest kernels.LargestCodes) {
-	updateLargestCodes(&largest, s.schemes[LMHead], int64(s.Vocab)*int64(s.Hidden))
+	updateLargestCodes(&largest, s.schemes[s.names.LMHead], int64(s.Vocab)*int64(s.Hidden))
 	return largest
 }
 
@@ -125,4 +151,12 @@ func updateLargestCodes(largest *kernels.LargestCodes, scheme weights.Scheme, el
 	case scheme.Type == kernels.I8:
 		largest.I8 = max(largest.I8, elements)
 	}
+}
+
+// activateUngated sets the activation of an MLP without gate.
+func (s *Spec) activateUngated(name string) (err error) {
+	if s.Act, err = weights.ActivationOf("hidden_act", name); err == nil && s.Act == kernels.SiLU {
+		err = fmt.Errorf("hidden_act is %q, which is computed of gated MLPs alone: want gelu, gelu_new or gelu_pytorch_tanh", name)
+	}
+	return err
 }

@@ -2,13 +2,11 @@ package architecture
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
 )
-
-// usualTrunk is what names of tensors begin with, but for those of heads and in checkpoints of a model without one.
-const usualTrunk = "model."
 
 // purposes maps the ends of names in config.json's architectures to what a model of them ends with.
 var purposes = map[string]func(*weights.Config, *Spec) error{
@@ -92,6 +90,15 @@ func (s *Spec) Columns() int {
 	return s.Vocab
 }
 
-// Embedding is the name of the table of embeddings, Norm that of the last normalisation's weights.
-func (s *Spec) Embedding() string { return s.trunk + "embed_tokens.weight" }
-func (s *Spec) Norm() string      { return s.trunk + "norm.weight" }
+// Embedding is the name of the table of embeddings, Norm that of the last normalisation, without its end, LMHead that of a head of its own.
+func (s *Spec) Embedding() string { return s.names.Trunk + s.names.Embedding + ".weight" }
+func (s *Spec) Norm() string      { return s.names.Trunk + s.names.Norm }
+func (s *Spec) LMHead() string    { return s.names.LMHead }
+
+// IsUnused says that a tensor of the checkpoint changes nothing.
+func (s *Spec) IsUnused(name string) bool {
+	if name == s.names.LMHead+".weight" {
+		return s.Tied || s.VectorsOnly
+	}
+	return slices.ContainsFunc(append(slices.Clone(s.unused), "rotary_emb.inv_freq"), func(end string) bool { return strings.HasSuffix(name, end) })
+}

@@ -98,6 +98,9 @@ func (j *job) run(config []byte, tied bool) error {
 		return fmt.Errorf("%s has nothing to quantise: no projections of a decoder (matrices named ..._proj.weight)", j.from)
 	}
 	for _, e := range entries {
+		if isMatrix(e) && !isProjection(e) && strings.Contains(e.Name, "layers.") {
+			return fmt.Errorf("%s: tensor %q is a matrix of a layer and not named ..._proj.weight, want a decoder all of whose are", j.from, e.Name)
+		}
 		j.Before += e.Bytes
 	}
 	j.total = j.Before
@@ -161,7 +164,7 @@ func (j *job) codesOf(e weights.Entry) string {
 	return ""
 }
 
-// isProjection says whether a tensor is a matrix between activations, by the names of all families that are served.
+// isProjection says whether a tensor is a matrix between activations, by the names of most families.
 func isProjection(e weights.Entry) bool {
 	return isMatrix(e) && strings.HasSuffix(e.Name, "_proj.weight")
 }
