@@ -91,7 +91,7 @@ func TestPartsInCodes(t *testing.T) {
 		part, want string
 		measure    func(*bench) error
 	}{
-		{"fp8", simt.NewFP8(cuda.FP8Scaled), "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_gated_fp8 N %`, (*bench).measurePrompts},
+		{"fp8", simt.NewFP8(cuda.FP8Scaled), "prompts", `in float8_e4m3fn, random values: N TFLOP/s[^|]*(?s:.*)\| 90 \| N .*\|(?s:.*) pf_activate_fp8 N %`, (*bench).measurePrompts},
 		{"fp8", simt.NewFP8(cuda.FP8Scaled), "products", `\| 3 \| N \| N \| N \| N \| N \| N \|`, (*bench).measureProducts},
 		{"fp8", simt.New(), "prompts", `(?s:.*)\| 90 \| N .*\|(?s:.*) pf_dequantise_fp8 N %`, (*bench).measurePrompts},
 		{"fp8", simt.New(), "products", "Not measured: simt does not multiply FP8", (*bench).measureProducts},

@@ -195,21 +195,25 @@ func TestQuantisedNorm(t *testing.T) {
 	}
 }
 
-// TestQuantisedGated: act(gate) * up in FP8.
-func TestQuantisedGated(t *testing.T) {
+// TestQuantisedActivation: act(gate) * up in FP8, and act alone of what is not gated.
+func TestQuantisedActivation(t *testing.T) {
 	const rows, inter = 2, 520
 	b := newBench(t)
 	raw, v := bfloat16s(normals(rows * 2 * inter))
 	codes, scales := b.upload(make([]byte, rows*inter)), b.floats(make([]float32, rows))
 	for act := kernels.SiLU; act <= kernels.GELUTanh; act++ {
-		b.Launch("pf_gated_fp8", [2]int{rows, 1}, threads, codes, inter, scales, b.upload(raw), inter, uint64(act))
-		got, gotScales := b.bytes(codes, rows*inter), b.float32s(scales, rows)
-		for r := range rows {
-			want := make([]float64, inter)
-			for i := range want {
-				want[i] = kerneltest.Activate(v[r*2*inter+i], act) * v[r*2*inter+inter+i]
+		for _, cols := range []int{inter, 2 * inter} {
+			b.Launch("pf_activate_fp8", [2]int{rows, 1}, threads, codes, inter, scales, b.upload(raw), uint64(cols), inter, uint64(act))
+			got, gotScales := b.bytes(codes, rows*inter), b.float32s(scales, rows)
+			for r := range rows {
+				want := make([]float64, inter)
+				for i := range want {
+					if want[i] = kerneltest.Activate(v[r*cols+i], act); cols > inter {
+						want[i] *= v[r*cols+inter+i]
+					}
+				}
+				checkQuantised(t, got[r*inter:(r+1)*inter], gotScales[r], want, 1.0/256)
 			}
-			checkQuantised(t, got[r*inter:(r+1)*inter], gotScales[r], want, 1.0/256)
 		}
 	}
 }
