@@ -114,10 +114,10 @@ func (c *Core) isLost(now time.Time, s *stage) bool {
 }
 
 // least is what s is taken to take at the least, as far as its profile is trusted: the mean; of one for whose request nothing was done, and
-// beside which others wait for their deadlines, so much that it is hardly ever late: it would have a slot in vain.
+// beside which others have deadlines, so much that it is hardly ever late: it would have a slot in vain.
 func (c *Core) least(s *stage) time.Duration {
 	takes := s.takes
-	if s.First && len(c.byDue) > 1 {
+	if s.First && (len(c.byDue) > 1 || slices.ContainsFunc(c.runs, func(r *stage) bool { return !r.Due.IsZero() })) {
 		takes = s.most
 	}
 	return time.Duration(float64(takes) * s.ratio.trust)

@@ -58,7 +58,8 @@ func (r *rescan) ratio(e *entry) *ratio { return r.ratios.of(e.Kind, e.Ask.Takes
 // least is how long e takes as far as that is trusted: nine times of ten if it is a first one beside others.
 func (r *rescan) least(e *entry) time.Duration {
 	takes := e.takes
-	if e.First && len(r.deadlines()) > 1 {
+	others := r.count(func(o *entry) bool { return o != e && !o.Due.IsZero() && !(o.running && o.Apart) })
+	if e.First && others > 0 {
 		takes = e.most
 	}
 	return time.Duration(float64(takes) * r.ratio(e).trust)

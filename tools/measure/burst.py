@@ -9,6 +9,7 @@ answered and which share of the processors' time went into requests that were no
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -80,8 +81,8 @@ def together(n, send):
     return out, time.time() - begun
 
 
-def rate(url, model, picture, workers, seconds):
-    """Pictures a second by so many workers, each with one on its way."""
+def send_for(url, model, picture, workers, seconds):
+    """How many pictures so many workers send, each with one on its way, and how long that takes."""
     end = time.time() + seconds
 
     def send():
@@ -91,7 +92,29 @@ def rate(url, model, picture, workers, seconds):
         return n
 
     counts, took = together(workers, send)
-    return sum(counts) / took
+    return sum(counts), took
+
+
+def processor_seconds(pid):
+    """What a process and its children have had of processors."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    children = " ".join(p.read_text() for p in pathlib.Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(processor_seconds(c) for c in children)
+
+
+def compare_workers(url, model, picture, bursts, server):
+    """The rate of 1 to 8 workers by turns, and what a picture takes of processors, which other programs beside change less."""
+    rates, costs = collections.defaultdict(list), collections.defaultdict(list)
+    for _ in range(bursts):
+        for workers in range(1, 9):
+            before = processor_seconds(server) if server else 0
+            pictures, took = send_for(url, model, picture, workers, 4)
+            rates[workers].append(pictures / took)
+            if server:
+                costs[workers].append((processor_seconds(server) - before) / max(1, pictures))
+    for workers, list_ in rates.items():
+        print(json.dumps({"workers": workers, "pictures_per_s": round(statistics.median(list_), 2), "processor_s": round(statistics.median(costs[workers] or [0]), 3),
+                          "all": [round(r, 2) for r in list_], "all_processor_s": [round(c, 3) for c in costs[workers]]}), flush=True)
 
 
 def burst(url, model, picture, n, deadline):
@@ -124,19 +147,16 @@ def main():
     a.add_argument("--bursts", type=int, default=4)
     a.add_argument("--pause", type=float, default=3, help="seconds between bursts")
     a.add_argument("--workers", action="store_true")
+    a.add_argument("--server", type=int, help="the server's process, whose processor time --workers tells, too")
     o = a.parse_args()
     url, picture = o.url.rstrip("/"), o.picture.read_bytes()
-    rate(url, o.model, picture, 2, 2)
+    send_for(url, o.model, picture, 2, 2)
     if o.workers:
-        rates = collections.defaultdict(list)
-        for _ in range(o.bursts):  # by turns
-            for workers in range(1, 9):
-                rates[workers].append(rate(url, o.model, picture, workers, 4))
-        for workers, list_ in rates.items():
-            print(json.dumps({"workers": workers, "pictures_per_s": round(statistics.median(list_), 2), "all": [round(r, 2) for r in list_]}), flush=True)
+        compare_workers(url, o.model, picture, o.bursts, o.server)
         return
     for _ in range(o.bursts):
-        can = rate(url, o.model, picture, 2, 6)
+        sent, took = send_for(url, o.model, picture, 2, 6)
+        can = max(1, sent) / took
         time.sleep(o.pause)
         print(json.dumps({"pictures_per_s": round(can, 2)} | burst(url, o.model, picture, o.pictures, round(o.pictures / o.times / can, 2))), flush=True)
 
