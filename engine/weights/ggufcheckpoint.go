@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -110,18 +111,15 @@ func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 		return nil, err
 	}
 	c.owned[unsafe.SliceData(memory)] = memory
-	err = eachPart(rows, max(1, expandPart/cols), func(begin, end int) error {
-		raw, values := make([]byte, stored), make([]float32, cols)
+	err = eachPart(rows, t.coded.partRows(rows, cols), func(begin, end int) error {
+		raw, values := make([]byte, (end-begin)*stored), make([]float32, cols)
+		if err := t.file.ReadPart(raw, from[begin*stored:end*stored]); err != nil {
+			return err
+		}
 		for i := begin; i < end; i++ {
-			at := t.coded.sourceRow(i, rows) * stored
-			if err := t.file.ReadPart(raw, from[at:at+stored]); err != nil {
-				return err
-			}
-			t.coded.typ.Expand(values, raw)
-			row := memory[i*width : (i+1)*width]
-			for j, v := range values {
-				Put(typ, row, j, v-t.coded.less)
-			}
+			at := (t.coded.sourceRow(i, rows) - begin) * stored
+			t.coded.typ.Expand(values, raw[at:at+stored])
+			t.coded.putRow(memory[i*width:(i+1)*width], typ, values)
 		}
 		return nil
 	})
@@ -132,8 +130,31 @@ func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 	return memory, nil
 }
 
-// expandPart is how many elements one goroutine expands at once.
+// expandPart is about how many elements one goroutine expands at once.
 const expandPart = 1 << 20
+
+// partRows is how many rows that is, of whole heads, in which rows change places.
+func (c *coded) partRows(rows, cols int) int {
+	part := max(1, expandPart/cols)
+	if c.heads > 0 {
+		dim := rows / c.heads
+		part = (part + dim - 1) / dim * dim
+	}
+	return part
+}
+
+// putRow writes a row's elements as typ.
+func (c *coded) putRow(row []byte, typ kernels.DType, values []float32) {
+	if typ == kernels.BF16 {
+		for j, v := range values {
+			binary.LittleEndian.PutUint16(row[2*j:], toBF16(v-c.less))
+		}
+		return
+	}
+	for j, v := range values {
+		Put(typ, row, j, v-c.less)
+	}
+}
 
 // releaseMemory frees what expandTensor made, and says whether data was that.
 func (c *Checkpoint) releaseMemory(data []byte) bool {
