@@ -28,7 +28,7 @@ type Event struct {
 	Saved   int64     `json:"saved_bytes,omitempty"`
 	Model   string    `json:"model,omitempty"` // scored
 	Score   *Score    `json:"score,omitempty"`
-	Epochs  float64   `json:"epochs,omitempty"` // trained
+	Epochs  float64   `json:"epochs,omitempty"` // trained; resumed: of the attempt so far
 	Rate    float64   `json:"rate,omitempty"`
 	Losses  []float64 `json:"losses,omitempty"`
 	Number  *int      `json:"generation,omitempty"` // shipped

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -279,6 +280,12 @@ func TestGenerations(t *testing.T) {
 func TestMoreBudget(t *testing.T) {
 	m := newMerge(t, t.TempDir())
 	m.tick()
+	var resumed []float64
+	m.run.Tell = func(e Event) {
+		if e.Event == Resumed {
+			resumed = append(resumed, e.Epochs)
+		}
+	}
 	whole := m.run.Options.Budget
 	for _, budget := range []time.Duration{10 * time.Second, 10 * time.Second, 5 * time.Second, 14 * time.Second} {
 		m.run.Options.Budget = budget
@@ -292,6 +299,9 @@ func TestMoreBudget(t *testing.T) {
 	}
 	if got := checkCurrent(t, "end", m.dir); got.Generation != 2 {
 		t.Errorf("got %+v", got)
+	}
+	if len(resumed) != 2 || resumed[0] != 1 || math.Abs(resumed[1]-1-.46/.49) > 1e-9 {
+		t.Errorf("goes on after %v epochs of its attempt", resumed)
 	}
 }
 

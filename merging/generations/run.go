@@ -75,8 +75,11 @@ func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
 		return nil, err
 	}
 	r.search = search.New(r.Plan, r.Options)
-	actions := r.search.Begin()
+	actions, epochs := r.search.Begin(), 0.
 	for _, e := range r.dir.events {
+		if epochs += e.Epochs; e.Event == Tied {
+			epochs = 0
+		}
 		if event := r.dir.searchEvent(e); event != nil {
 			if !asks(actions, event) {
 				return nil, fmt.Errorf("%s is of another version of this program: remove %s and begin anew", r.dir.log.Name(), r.dir.path)
@@ -87,7 +90,7 @@ func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
 	at := r.dir.events[len(r.dir.events)-1].At
 	r.base = r.Clock() - duration(at)
 	if kept != nil {
-		r.Tell(Event{At: at, Event: Resumed})
+		r.Tell(Event{At: at, Event: Resumed, Epochs: epochs})
 	}
 	if r.session, err = r.Open(ctx); err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ func (p *progress) tell(e generations.Event) {
 	at := fmt.Sprintf("%6.1fs  ", e.At)
 	switch e.Event {
 	case generations.Resumed:
+		p.epochs = e.Epochs
 		p.line(at + "goes on from here")
 	case generations.Tied:
 		p.epochs = 0
