@@ -65,16 +65,11 @@ func (m *Model) layerParts(i int) []store.Part {
 		m.matrixPart(m.upKind(), setField(&l.up), up, s.MLPBias),
 		m.matrixPart("output", setField(&l.down), down, s.MLPBias),
 	}
-	for to, norm := range map[*kernels.Norm]string{
-		&l.attn.before: s.Norms.Attention, &l.attn.after: s.Norms.AttentionGave, &l.mlp.before: s.Norms.MLP, &l.mlp.after: s.Norms.MLPGave,
-	} {
-		*to = kernels.Norm{Eps: s.Eps, Centred: s.Centred}
-		if norm != "" {
-			parts = append(parts, m.tensorPart("vector", setField(&to.Weight), newTensor(name+norm+".weight", s.Hidden)))
-		}
-		if norm != "" && s.NormBias {
-			parts = append(parts, m.tensorPart("vector", setField(&to.Bias), newTensor(name+norm+".bias", s.Hidden)))
-		}
+	for _, n := range []struct {
+		norm *kernels.Norm
+		name string
+	}{{&l.attn.before, s.Norms.Attention}, {&l.attn.after, s.Norms.AttentionGave}, {&l.mlp.before, s.Norms.MLP}, {&l.mlp.after, s.Norms.MLPGave}} {
+		parts = append(parts, m.layerNormParts(n.norm, name+n.name, n.name != "")...)
 	}
 	if s.QKNorm {
 		q, k := s.Heads.Dim, s.Heads.Dim
@@ -89,6 +84,19 @@ func (m *Model) layerParts(i int) []store.Part {
 		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))
 	}
 	return append(parts, m.matrixPart("linear", setField(&m.last.q), qkv[:1], s.QKVBias), m.matrixPart("linear", setField(&m.last.kv), qkv[1:], s.QKVBias))
+}
+
+// layerNormParts are a norm's weights, and biases, where the family has it.
+func (m *Model) layerNormParts(norm *kernels.Norm, name string, there bool) (parts []store.Part) {
+	s := &m.spec
+	*norm = kernels.Norm{Eps: s.Eps, Centred: s.Centred}
+	if there {
+		parts = append(parts, m.tensorPart("vector", setField(&norm.Weight), newTensor(name+".weight", s.Hidden)))
+	}
+	if there && s.NormBias {
+		parts = append(parts, m.tensorPart("vector", setField(&norm.Bias), newTensor(name+".bias", s.Hidden)))
+	}
+	return parts
 }
 
 // upKind is that of the part of an MLP's first matrix.
