@@ -168,7 +168,8 @@ func loading(t *testing.T, g onnxtest.Graph) time.Duration {
 }
 
 // TestLoadingIsLinear: eight times as many nodes take about eight times as long to load, where the square would be 64 times. A
-// chain has more of them, since passes over it that take their square are quick at few.
+// chain has more of them, since passes over it that take their square are quick at few. Of three tries one is to show it, as other work
+// may come in the way of one part of a try.
 func TestLoadingIsLinear(t *testing.T) {
 	const times = 8
 	for name, of := range shapesOfGraphs {
@@ -178,11 +179,14 @@ func TestLoadingIsLinear(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			loading(t, of(few)) // for what is made once
-			one, many := loading(t, of(few)), loading(t, of(times*few))
-			t.Logf("%d nodes: %v, %d nodes: %v, %.1f times", few, one, times*few, many, float64(many)/float64(one))
-			if many > 2*times*max(one, 100*time.Millisecond) {
-				t.Errorf("%d nodes take %v, and %d nodes %v", few, one, times*few, many)
+			for range 3 {
+				one, many := loading(t, of(few)), loading(t, of(times*few))
+				t.Logf("%d nodes: %v, %d nodes: %v, %.1f times", few, one, times*few, many, float64(many)/float64(one))
+				if many <= 2*times*max(one, 100*time.Millisecond) {
+					return
+				}
 			}
+			t.Errorf("%d nodes take more than %d times as long as %d in each of three tries", times*few, 2*times, few)
 		})
 	}
 }
