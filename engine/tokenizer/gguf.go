@@ -241,7 +241,11 @@ func (v *ggufVocab) describeSentencePiece() (object, error) {
 		decoders = append(decoders, object{"type": "Strip", "content": " ", "start": 1, "stop": 0})
 	}
 	t["decoder"] = object{"type": "Sequence", "decoders": decoders}
-	model := object{"type": "BPE", "fuse_unk": true, "byte_fallback": true, "vocab": v.ids, "merges": v.mergesByScore(scores)}
+	merges, err := v.mergesByScore(scores)
+	if err != nil {
+		return nil, err
+	}
+	model := object{"type": "BPE", "fuse_unk": true, "byte_fallback": true, "vocab": v.ids, "merges": merges}
 	if unknown, ok, err := v.specialToken("unk_token"); err != nil {
 		return nil, err
 	} else if ok {
@@ -251,11 +255,15 @@ func (v *ggufVocab) describeSentencePiece() (object, error) {
 	return t, nil
 }
 
-// longestPiece is the most bytes of a token that merges make: the vocabularies there are have some tens.
-const longestPiece = 512
+// longestPiece is the most bytes of a token that merges make: the vocabularies there are have some tens. mostMerges are of all tokens, of which a
+// hostile vocabulary could have one for each of its bytes; the largest there are have 2^19.
+const (
+	longestPiece = 512
+	mostMerges   = 1 << 22
+)
 
 // mergesByScore lists all pairs of tokens that make a token, that of the highest score first.
-func (v *ggufVocab) mergesByScore(scores []float64) [][2]string {
+func (v *ggufVocab) mergesByScore(scores []float64) ([][2]string, error) {
 	order := make([]int, 0, len(v.tokens))
 	for id, text := range v.tokens {
 		if v.ids[text] == id && len(text) <= longestPiece {
@@ -281,6 +289,9 @@ func (v *ggufVocab) mergesByScore(scores []float64) [][2]string {
 				merges = append(merges, [2]string{text[:at], text[at:]})
 			}
 		}
+		if len(merges) > mostMerges {
+			return nil, fmt.Errorf("%s: more than %d pairs of tokens make a token", ggufTokens, mostMerges)
+		}
 		slices.SortStableFunc(merges[first:], func(a, b [2]string) int {
 			if a[0] != b[0] {
 				return v.ids[a[0]] - v.ids[b[0]]
@@ -288,7 +299,7 @@ func (v *ggufVocab) mergesByScore(scores []float64) [][2]string {
 			return v.ids[a[1]] - v.ids[b[1]]
 		})
 	}
-	return merges
+	return merges, nil
 }
 
 // boolOr is a key that may be absent.
@@ -320,14 +331,14 @@ func (v *ggufVocab) describeSurroundings(bos bool) (any, error) {
 		add       bool
 	}{{"bos_token", "tokenizer.ggml.add_bos_token", bos}, {"eos_token", "tokenizer.ggml.add_eos_token", false}} {
 		add, err := v.boolOr(end.key, end.add)
-		id, ok, failed := v.specialToken(end.name)
-		if err != nil || failed != nil || !add || !ok {
-			if err == nil {
-				err = failed
-			}
-			if err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
+		}
+		id, ok, err := v.specialToken(end.name)
+		if err != nil {
+			return nil, err
+		}
+		if !add || !ok {
 			continue
 		}
 		text := v.tokens[id]

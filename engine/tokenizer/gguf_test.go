@@ -172,11 +172,25 @@ func TestGGUFHostile(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	long := strings.Repeat("a", 1<<20)
-	if _, err := openGGUF(t, replace(pieces, ggufTokens, slices.Repeat([]string{long}, 266))); err == nil || !strings.Contains(err.Error(), "tokenizer.ggml.tokens has 278921216 bytes, want at most 33554432") {
-		t.Errorf("tokens of a megabyte: %v", err)
+	long := strings.Repeat("a", 1<<17)
+	if _, err := openGGUF(t, replace(pieces, ggufTokens, slices.Repeat([]string{long}, 266))); err == nil || !strings.Contains(err.Error(), "tokenizer.ggml.tokens has 34865152 bytes, want at most 33554432") {
+		t.Errorf("tokens of 128 KiB: %v", err)
 	}
 	if _, err := openGGUF(t, replace(pieces, ggufTokens, slices.Repeat([]string{"a"}, 266))); err != nil {
 		t.Errorf("equal tokens: %v", err)
+	}
+}
+
+// TestMergesOfAVocabularyAreBounded: all words of two letters up to 18 long have 16 pairs each in the mean.
+func TestMergesOfAVocabularyAreBounded(t *testing.T) {
+	v := &ggufVocab{tokens: []string{""}, ids: map[string]int{}}
+	for at := 0; len(v.tokens[at]) < 18; at++ {
+		v.tokens = append(v.tokens, v.tokens[at]+"a", v.tokens[at]+"b")
+	}
+	for id, text := range v.tokens {
+		v.ids[text] = id
+	}
+	if _, err := v.mergesByScore(make([]float64, len(v.tokens))); err == nil || !strings.Contains(err.Error(), "more than 4194304 pairs of tokens make a token") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -193,8 +193,8 @@ type cursor struct {
 	at   int
 }
 
-// take returns the next n bytes.
-func (c *cursor) take(n uint64, what string) ([]byte, error) {
+// readBytes returns the next n bytes.
+func (c *cursor) readBytes(n uint64, what string) ([]byte, error) {
 	if left := uint64(len(c.data) - c.at); n > left {
 		return nil, fmt.Errorf("at offset %d: %s takes %d bytes, and %d follow (truncated?)", c.at, what, n, left)
 	}
@@ -204,7 +204,7 @@ func (c *cursor) take(n uint64, what string) ([]byte, error) {
 }
 
 func (c *cursor) uint32(what string) (uint32, error) {
-	raw, err := c.take(4, what)
+	raw, err := c.readBytes(4, what)
 	if err != nil {
 		return 0, err
 	}
@@ -212,7 +212,7 @@ func (c *cursor) uint32(what string) (uint32, error) {
 }
 
 func (c *cursor) uint64(what string) (uint64, error) {
-	raw, err := c.take(8, what)
+	raw, err := c.readBytes(8, what)
 	if err != nil {
 		return 0, err
 	}
@@ -245,5 +245,5 @@ func (c *cursor) string(what string, most uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.take(n, what)
+	return c.readBytes(n, what)
 }

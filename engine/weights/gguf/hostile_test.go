@@ -64,7 +64,7 @@ func TestHostileFiles(t *testing.T) {
 		"alignment 0":           {header(0, 1).text(alignmentKey).u32(4).u32(0).data(64), `key "general.alignment" is 0, want a power of two`},
 		"alignment 24":          {header(0, 1).text(alignmentKey).u32(4).u32(24).data(64), `is 24, want a power of two`},
 		"alignment 2^31":        {header(0, 1).text(alignmentKey).u32(4).u32(1 << 31).data(64), `is 2147483648, want a power of two`},
-		"alignment of text":     {header(0, 1).text(alignmentKey).u32(8).text("32").data(64), `key "general.alignment" is no whole number`},
+		"alignment of text":     {header(0, 1).text(alignmentKey).u32(8).text("32").data(64), `invalid key "general.alignment": want a whole number`},
 		"no dimensions":         {header(1, 0).tensor("t", F32, 0).data(64), `tensor "t" at offset 33: has 0 dimensions`},
 		"2^32 dimensions":       {header(1, 0).text("t").u32(math.MaxUint32).data(64), "has 4294967295 dimensions"},
 		"a dimension of 0":      {header(1, 0).tensor("t", F32, 0, 0).data(64), `tensor "t" at offset 33: has a dimension of 0`},
@@ -98,6 +98,23 @@ func TestCutFiles(t *testing.T) {
 	for n := int64(0); n < end; n += 1 + n/500 {
 		if _, err := Parse(data[:n]); err == nil {
 			t.Errorf("cut after %d of %d bytes: no error", n, end)
+		}
+	}
+}
+
+// TestMetadataIsBounded: a file of holes, which takes no space, may have arrays and texts of any length; what is asked for is bounded.
+func TestMetadataIsBounded(t *testing.T) {
+	for want, data := range map[string][]byte{
+		`key "k" has 4194305 elements, want at most 4194304`: header(0, 1).text("k").u32(uint32(kindArray)).u32(uint32(kindString)).u64(mostElements + 1).data(8 * (mostElements + 1)),
+		`key "k" has 67108865 bytes, want at most 67108864`:  header(0, 1).text("k").u32(uint32(kindString)).u64(mostBytes + 1).data(mostBytes + 1),
+	} {
+		f, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, asArray := f.Strings("k")
+		if _, asText := f.String("k"); asArray.Error() != want && asText.Error() != want {
+			t.Errorf("as an array: %v; as a text: %v; want %s", asArray, asText, want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (c *cursor) readValue() (Value, error) {
 	if v.kind == kindString {
 		v.raw, err = c.skipStrings(v.count)
 	} else {
-		v.raw, err = c.take(uint64(v.count)*kindBytes[v.kind], "a value")
+		v.raw, err = c.readBytes(uint64(v.count)*kindBytes[v.kind], "a value")
 	}
 	return v, err
 }
@@ -106,6 +106,13 @@ func (m *Metadata) Has(key string) bool {
 	return ok
 }
 
+// Bounds of what is copied out of a file, which a sparse file of few bytes may claim to have: the largest vocabularies have 2^18 tokens and 2^19 merges
+// of some megabytes.
+const (
+	mostElements = 1 << 22
+	mostBytes    = 64 << 20 // of a text, or of an array's together
+)
+
 // find returns a value, or an error unless it is there as one value, or as an array.
 func (m *Metadata) find(key string, array bool, want string) (Value, error) {
 	v, ok := m.values[key]
@@ -114,6 +121,10 @@ func (m *Metadata) find(key string, array bool, want string) (Value, error) {
 		return v, fmt.Errorf("missing key %q", key)
 	case v.array != array:
 		return v, fmt.Errorf("key %q is of another type, want %s", key, want)
+	case v.count > mostElements:
+		return v, fmt.Errorf("key %q has %d elements, want at most %d", key, v.count, mostElements)
+	case len(v.raw) > mostBytes:
+		return v, fmt.Errorf("key %q has %d bytes, want at most %d", key, len(v.raw), mostBytes)
 	}
 	return v, nil
 }
@@ -135,7 +146,7 @@ func (m *Metadata) Int(key string) (int, error) {
 	}
 	n, ok := v.integer(0)
 	if !ok {
-		return 0, fmt.Errorf("key %q is no whole number up to 2^53", key)
+		return 0, fmt.Errorf("invalid key %q: want a whole number up to 2^53", key)
 	}
 	return n, nil
 }
@@ -148,7 +159,7 @@ func (m *Metadata) Float(key string) (float64, error) {
 	}
 	x, ok := v.float(0)
 	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0, fmt.Errorf("key %q is no finite number", key)
+		return 0, fmt.Errorf("invalid key %q: want a finite number", key)
 	}
 	return x, nil
 }
