@@ -19,7 +19,7 @@ func Current(path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case errors.Is(err, syscall.EINVAL):
-		return "", fmt.Errorf("%s is no symbolic link, as of a directory that was copied without them: remove it, and make a generation current by `prefillonly merge revert %s --to N`", link, path)
+		return "", fmt.Errorf("%s is a copy, want a symbolic link to a generation: remove it, and make a generation current by `prefillonly merge revert %s --to N`", link, path)
 	case err != nil:
 		return "", err
 	case !filepath.IsLocal(to):

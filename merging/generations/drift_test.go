@@ -106,7 +106,7 @@ func TestCurrentIsALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Current(m.dir)
-	if want := link + " is no symbolic link"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "remove it") {
+	if want := link + " is a copy, want a symbolic link"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "remove it") {
 		t.Fatalf("got %v, want %q in it, and what to do", err, want)
 	}
 	if err := os.RemoveAll(link); err != nil {

@@ -63,7 +63,7 @@ func newLossWriter(g *graph.Graph) lossWriter {
 	return lossWriter{graph.NewBuilder(g, func(n *graph.Node) error {
 		op, ok := ops.Lookup(n.Op)
 		if !ok {
-			return fmt.Errorf("%v: there is no such operation", n)
+			return fmt.Errorf("%v: unknown operation", n)
 		}
 		return op.Infer(n)
 	})}

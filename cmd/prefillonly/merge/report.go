@@ -76,7 +76,7 @@ func writeReport(ctx context.Context, dir string, plan *merging.Plan, models []t
 	now := status.Current
 	p := page{
 		Shared: mebibytes(now.SharedBytes), Total: mebibytes(plan.Total()), Percent: fmt.Sprintf("%.1f", now.SharedPercent), Optimum: mebibytes(plan.Shared()),
-		State: fmt.Sprintf("%d attempts in %.0f s: %s", status.Attempts, status.Seconds, status.Ended), Generation: now.Generation, Models: now.Models,
+		State: fmt.Sprintf("attempts: %d, in %.0f s: %s", status.Attempts, status.Seconds, status.Ended), Generation: now.Generation, Models: now.Models,
 		Groups: groupRows(plan, now), Chart: chart(events, plan.Total(), now.Target),
 	}
 	var named []string

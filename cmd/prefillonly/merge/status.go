@@ -71,7 +71,7 @@ func describeStatus(w io.Writer, s *generations.Status) {
 	case s.Ended != "":
 		state = "ended: " + s.Ended
 	}
-	fmt.Fprintf(w, "\n%d attempts in %.1f s, %s.\n", s.Attempts, s.Seconds, state)
+	fmt.Fprintf(w, "\nattempts: %d, in %.1f s, %s.\n", s.Attempts, s.Seconds, state)
 }
 
 // describeDrift says how a server watches the merge, and why it has gone back.

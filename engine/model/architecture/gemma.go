@@ -46,16 +46,17 @@ func gemma2(c *weights.Config, s *Spec) error {
 	if err := c.ReadKeys(&caps); err != nil {
 		return err
 	}
-	for key, limit := range map[string]*float64{"attn_logit_softcapping": caps.Scores, "final_logit_softcapping": caps.Logits} {
-		if limit != nil && !(*limit >= 1e-2 && *limit <= 1e6) {
-			return fmt.Errorf("%s is %g, want a number from 0.01 to 1e+06, or null", key, *limit)
+	for _, limit := range []struct {
+		key string
+		is  *float64
+		to  *float32
+	}{{"attn_logit_softcapping", caps.Scores, &s.ScoreCap}, {"final_logit_softcapping", caps.Logits, &s.LogitCap}} {
+		if limit.is == nil {
+			continue
 		}
-	}
-	if caps.Scores != nil {
-		s.ScoreCap = float32(*caps.Scores)
-	}
-	if caps.Logits != nil {
-		s.LogitCap = float32(*caps.Logits)
+		if *limit.to = float32(*limit.is); !(*limit.to >= 1e-2 && *limit.to <= 1e6) {
+			return fmt.Errorf("%s is %g, want a number from 0.01 to 1e+06, or null", limit.key, *limit.is)
+		}
 	}
 	return gemmaBothNorms(c, s, 2)
 }

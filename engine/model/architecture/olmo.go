@@ -18,7 +18,8 @@ func olmo2(c *weights.Config, s *Spec) error {
 	return nil
 }
 
-// olmo3 is OLMo 3 (OLMo Team 2025): OLMo 2 of which three layers of four have a sliding window, and frequencies that nothing scales.
+// olmo3 is OLMo 3 (OLMo Team 2025): OLMo 2 of which three layers of four have a sliding window. Frequencies there are not scaled, as in
+// training and in vLLM; transformers 5.5.4 scales them, too (huggingface/transformers pull request 45945).
 func olmo3(c *weights.Config, s *Spec) error {
 	if err := olmo2(c, s); err != nil {
 		return err
