@@ -182,8 +182,10 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 	}
 	waited, taught := at.began.Sub(asked), false
 	defer func() {
-		took := at.leave(taught)
-		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked) - took, Took: took})
+		now := time.Now()
+		took := now.Sub(at.began)
+		at.leave(taught, took)
+		p.tell(Observation{Kind: s.Kind, Waited: now.Sub(asked) - took, Took: took})
 	}()
 	err = f()
 	taught = err == nil
@@ -291,11 +293,11 @@ func (p *Pool) askWith(a stages.Ask, expired chan struct{}) *waiter {
 	p.last++
 	a.ID = p.last
 	w := &waiter{ask: a, answer: make(chan stages.Action, 1), expired: expired}
-	p.wait(w, a)
+	p.wait(w, nil)
 	return w
 }
 
-// wait has w wait for what it asks for by an event, which an order takes; the caller holds mu.
+// wait has w wait by an event, which its order takes, or by what it asks for if none has it; the caller holds mu.
 func (p *Pool) wait(w *waiter, event any) {
 	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is silent, or has forgotten it
 		if linked {

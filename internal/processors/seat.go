@@ -62,10 +62,9 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	return nil
 }
 
-// leave gives the slot back, if it was not lost, and tells what the stage took: the order too, if it is to be learnt from. One that failed
-// may have done next to nothing.
-func (at *seat) leave(taught bool) (took time.Duration) {
-	took = time.Since(at.began)
+// leave gives the slot back, if it was not lost, and tells the order what the stage took, if that is to be learnt from: one that failed may
+// have done next to nothing.
+func (at *seat) leave(taught bool, took time.Duration) {
 	switch {
 	case at.pool == nil:
 	case taught:
@@ -74,5 +73,4 @@ func (at *seat) leave(taught bool) (took time.Duration) {
 		at.pool.withdraw(at.of)
 	}
 	at.pool = nil
-	return took
 }

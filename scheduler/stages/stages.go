@@ -95,6 +95,8 @@ type Core struct {
 	apart      *stage            // that runs
 	credit     time.Duration     // slot time that those without a deadline may have before those with one
 	tenants    map[string]*tenant
+	steps      uint64
+	quiet      uint64        // the last of steps after which nobody waited
 	turn       time.Duration // slot time that the tenant of the last stage that began had had
 	actions    []Action
 	order      uint64
@@ -147,6 +149,7 @@ func (c *Core) Outside() int { return c.parameters.Outside }
 // What it does not know is ignored.
 func (c *Core) Step(now time.Time, event any) []Action {
 	c.actions = c.actions[:0]
+	c.steps++
 	switch e := event.(type) {
 	case Ask:
 		if c.stages[e.ID] == nil {
@@ -217,6 +220,7 @@ func (c *Core) withdraw(now time.Time, s *stage) {
 func (c *Core) leave(s *stage) {
 	delete(c.stages, s.ID)
 	s.tenant.open--
+	s.tenant.left = c.steps
 }
 
 // enqueue has s wait for a slot.

@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// mostIdle is how many tenants that have no stage are remembered while others wait.
-const mostIdle = 1024
+// mostIdle is how many tenants that have no stage are remembered while others wait, and fewIdle how many records stay to be used again when
+// nobody waits.
+const (
+	mostIdle = 1024
+	fewIdle  = 16
+)
 
 // tenant is one whose stages wait or have slots. Slot time that is not for deadlines is shared out by start-time fair queueing: the one
 // that had the least goes first, and one that had nothing to do saves nothing up (P. Goyal, H. Vin, H. Cheng, "Start-time
@@ -15,6 +19,7 @@ const mostIdle = 1024
 type tenant struct {
 	used    time.Duration // slot time of its stages, of those that run as much as is expected of them
 	open    int           // of its stages, those that wait and those that have a slot
+	left    uint64        // step in which open fell to 0 last
 	outside int           // of those that wait, for other programs
 	round   uint64        // of markLate
 	looked  int           // at so many of its stages in that
@@ -30,14 +35,21 @@ func (c *Core) tenantOf(name string) *tenant {
 		c.tenants[name] = t
 	}
 	if t.open == 0 {
+		if t.left <= c.quiet {
+			t.used = 0
+		}
 		t.used = max(t.used, c.turn)
 	}
 	return t
 }
 
-// forgetIdle forgets tenants that have no stage when nobody waits, or they are many.
+// forgetIdle forgets what tenants had that have no stage when nobody waits, or they are many.
 func (c *Core) forgetIdle() {
-	if len(c.byAge) == 0 || len(c.tenants) > len(c.stages)+mostIdle {
+	most := mostIdle
+	if len(c.byAge) == 0 {
+		c.quiet, most = c.steps, fewIdle
+	}
+	if len(c.tenants) > len(c.stages)+most {
 		maps.DeleteFunc(c.tenants, func(_ string, t *tenant) bool { return t.open == 0 })
 	}
 }
