@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 )
 
 // A trace is a file of JSON lines, one request each, in order of time:
@@ -86,7 +87,7 @@ func parseLine(text []byte) (Request, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&l); err != nil {
-		return Request{}, err
+		return Request{}, errors.New(jsonerror.Explain(err, &l))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Request{}, errors.New("got several JSON values in the line, want one")

@@ -205,7 +205,7 @@ func TestTraceErrorsNameTheLine(t *testing.T) {
 		`{"at":2,"shape":{"prefix_tokens":99999999999}}`:          "invalid prompt of",
 		`{"at":2,"prompt":"x","max_tokens":0}`:                    "max_tokens 0",
 		`{"at":2,"prompt":"x"} {}`:                                "several JSON values",
-		`[]`:                                                      "cannot unmarshal",
+		`[]`:                                                      "it is a JSON array; it must be an object",
 		`{"at":2,"shape":{"prefix":1,"prefix_tokens":1,"suffix":1,"suffix_tokens":1e400}}`: "suffix_tokens",
 	} {
 		_, err := ReadTrace(strings.NewReader(good+line+"\n"), "trace.jsonl")

@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/prefillonly/prefillonly/engine/api/fields"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 )
 
 // Error is the body of every refusal, inside {"error": ...}. Param names the field at fault, Code
@@ -142,22 +141,10 @@ func decodeWhole(body []byte, into any) *Error {
 	case errors.As(err, &mismatch) && mismatch.Field == "":
 		return invalidJSON("the request body is a JSON %s; it must be an object", mismatch.Value)
 	case errors.As(err, &mismatch):
-		field := fieldName(into, mismatch.Field)
-		return Invalid(field, "%s must be %s, not %s", field, typeName(mismatch), mismatch.Value)
+		field := jsonerror.FindField(mismatch, into)
+		return Invalid(field, "%s must be %s, not %s", field, jsonerror.NameType(mismatch), mismatch.Value)
 	}
-	return invalidJSON("the request body cannot be decoded: %s", Explain(err))
-}
-
-// Explain says in words of JSON what is wrong with what encoding/json has refused.
-func Explain(err error) string {
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &mismatch) && mismatch.Field == "":
-		return fmt.Sprintf("it is a JSON %s; it must be %s", mismatch.Value, typeName(mismatch))
-	case errors.As(err, &mismatch):
-		return fmt.Sprintf("%s must be %s, not %s", mismatch.Field, typeName(mismatch), mismatch.Value)
-	}
-	return strings.TrimPrefix(err.Error(), "json: ")
+	return invalidJSON("the request body cannot be decoded: %s", jsonerror.Explain(err, into))
 }
 
 // Neutral reports whether raw is absent, null or, white space aside, one of the lines of literals.
@@ -179,39 +166,4 @@ func invalidJSON(format string, args ...any) *Error {
 	e := Invalid("", format, args...)
 	e.Code = "invalid_json"
 	return e
-}
-
-// fieldName drops the Go names of embedded structs, which no JSON field has, from a decoder's path into a value of into's type.
-func fieldName(into any, path string) string {
-	parts, at := strings.Split(path, "."), reflect.TypeOf(into).Elem()
-	for len(parts) > 1 && at.Kind() == reflect.Struct {
-		embedded, ok := at.FieldByName(parts[0])
-		if !ok || !embedded.Anonymous {
-			break
-		}
-		parts, at = parts[1:], embedded.Type
-	}
-	return strings.Join(parts, ".")
-}
-
-func typeName(mismatch *json.UnmarshalTypeError) string {
-	switch kind := mismatch.Type.Kind().String(); {
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
-		if strings.Trim(mismatch.Value, "number -0123456789") == "" && strings.ContainsAny(mismatch.Value, "0123456789") {
-			return "an integer that " + kind + " holds"
-		}
-		return "an integer"
-	case strings.HasPrefix(kind, "float"):
-		if strings.HasPrefix(mismatch.Value, "number ") {
-			return "a number that " + kind + " holds"
-		}
-		return "a number"
-	case kind == "bool":
-		return "true or false"
-	case kind == "slice":
-		return "a list"
-	case kind == "string":
-		return "a string"
-	}
-	return "an object"
 }

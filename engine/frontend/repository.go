@@ -14,6 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/oip"
 	"github.com/prefillonly/prefillonly/engine/wire"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 )
 
 // modelOf reads a path from its right, as names may have slashes: NAME, versions/VERSION behind it or not, and an
@@ -154,7 +155,7 @@ func readOptional(x *exchange.Exchange, r *http.Request, into any) *exchange.Ref
 	}
 	defer b.Release()
 	if err := json.NewDecoder(strings.NewReader(string(b.Bytes))).Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return exchange.Invalid(api.Invalid("", "the body is not the JSON of this request: %s", api.Explain(err)))
+		return exchange.Invalid(api.Invalid("", "the body is not the JSON of this request: %s", jsonerror.Explain(err, into)))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
 
@@ -64,7 +65,7 @@ func readJSON(dir, name string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %s", path, jsonerror.Explain(err, v))
 	}
 	return nil
 }

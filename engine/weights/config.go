@@ -2,10 +2,12 @@ package weights
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/prefillonly/prefillonly/engine/weights/gguf"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -57,7 +59,10 @@ func (c *Config) ReadKeys(into any) error {
 	if c.raw == nil {
 		return nil
 	}
-	return json.Unmarshal(c.raw, into)
+	if err := json.Unmarshal(c.raw, into); err != nil {
+		return errors.New(jsonerror.Explain(err, into))
+	}
+	return nil
 }
 
 // Labels is how many logits a classification head gives; two where nothing is said, as transformers has it.
@@ -145,7 +150,7 @@ func ReadConfig(dir string) (Config, error) {
 func ParseConfig(raw []byte) (Config, error) {
 	var c Config
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return Config{}, fmt.Errorf("config.json: %w", err)
+		return Config{}, fmt.Errorf("config.json: %s", jsonerror.Explain(err, &c))
 	}
 	c.raw = raw
 	return c, nil

@@ -22,13 +22,13 @@ func TestReadConfig(t *testing.T) {
 
 func TestReadConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
-		"no config.json":                      "",
-		"invalid or missing vocab_size (0)":   `{}`,
-		"invalid or missing head_dim (5000)":  goodConfig + `,"head_dim":5000}`,
-		"num_key_value_heads (0)":             goodConfig + `,"num_key_value_heads":0}`,
-		"invalid or missing hidden_size (-1)": `{"vocab_size":10,"hidden_size":-1}`,
-		"config.json: unexpected end":         `{`,
-		"cannot unmarshal string into ":       `{"vocab_size":"x"}`,
+		"no config.json":                            "",
+		"invalid or missing vocab_size (0)":         `{}`,
+		"invalid or missing head_dim (5000)":        goodConfig + `,"head_dim":5000}`,
+		"num_key_value_heads (0)":                   goodConfig + `,"num_key_value_heads":0}`,
+		"invalid or missing hidden_size (-1)":       `{"vocab_size":10,"hidden_size":-1}`,
+		"config.json: unexpected end":               `{`,
+		"vocab_size must be an integer, not string": `{"vocab_size":"x"}`,
 	} {
 		dir := t.TempDir()
 		if text != "" {

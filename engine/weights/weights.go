@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/weights/gguf"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 	"github.com/prefillonly/prefillonly/internal/mapped"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -102,7 +103,7 @@ func parseIndex(raw []byte) (map[string]string, error) {
 		WeightMap map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(raw, &index); err != nil {
-		return nil, err
+		return nil, errors.New(jsonerror.Explain(err, &index))
 	}
 	if len(index.WeightMap) == 0 {
 		return nil, errors.New("missing or empty weight_map")

@@ -52,11 +52,11 @@ var arrows = map[string][]string{
 	"kernels/kerneltest":           {"kernels"},
 	"kernels/networktest":          {"kernels", "kernels/kerneltest"},
 	"engine/blob":                  {"internal/budget"},
-	"engine/weights":               {"engine/weights/gguf", "internal/mapped", "internal/regular", "kernels"},
+	"engine/weights":               {"engine/weights/gguf", "internal/jsonerror", "internal/mapped", "internal/regular", "kernels"},
 	"engine/weights/catalog":       {"engine/weights", "internal/regular"},
 	"engine/weights/gguf":          {"kernels"},
 	"engine/weights/gguf/gguftest": {},
-	"engine/weights/quantize":      {"engine/weights", "internal/regular", "kernels"},
+	"engine/weights/quantize":      {"engine/weights", "internal/jsonerror", "internal/regular", "kernels"},
 	"engine/weights/store":         {"engine/weights", "kernels"},
 	"engine/dnn/graph":             {"engine"},
 	"engine/dnn/vjp":               {"engine", "engine/dnn/graph"},
@@ -84,7 +84,7 @@ var arrows = map[string][]string{
 	"engine/model/pace":          {},
 	"engine/pooling":             {"engine", "kernels"},
 	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
-	"engine/model/calibrate":     {"engine", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "kernels"},
+	"engine/model/calibrate":     {"engine", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "internal/jsonerror", "kernels"},
 	"engine/encoder":             {"engine", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/encoder/encodertest": {"engine/weights", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
@@ -100,7 +100,7 @@ var arrows = map[string][]string{
 	},
 
 	// edge
-	"engine/api":                {"engine/api/fields"},
+	"engine/api":                {"engine/api/fields", "internal/jsonerror"},
 	"engine/api/fields":         {},
 	"engine/api/forms":          {"engine/api", "engine/api/fields"},
 	"engine/api/completions":    {"engine/api", "engine/api/fields", "engine/api/forms"},
@@ -113,7 +113,7 @@ var arrows = map[string][]string{
 	"engine/checkpoint":         {"engine", "engine/pooling", "engine/weights", "engine/weights/gguf", "internal/regular"},
 	"engine/grammar":            {"engine"},
 	"engine/toolcalls":          {},
-	"engine/tokenizer":          {"engine", "engine/grammar", "engine/text", "engine/tokenizer/native", "engine/weights/gguf", "internal/mapped", "internal/processors", "internal/regular"},
+	"engine/tokenizer":          {"engine", "engine/grammar", "engine/text", "engine/tokenizer/native", "engine/weights/gguf", "internal/jsonerror", "internal/mapped", "internal/processors", "internal/regular"},
 	"engine/tokenizer/native":   {"engine", "engine/grammar"},
 	"engine/demo":               {},
 	"engine/demo/demotest":      {"engine/demo"},
@@ -138,7 +138,7 @@ var arrows = map[string][]string{
 	"engine/completion":         {"engine", "engine/api", "engine/api/completions", "engine/api/forms", "engine/client", "engine/detokenize", "engine/grammar", "engine/request", "engine/text", "engine/toolcalls", "engine/wire", "internal/budget"},
 	"engine/scoring":            {"engine", "engine/api", "engine/api/pooling", "engine/checkpoint", "engine/client", "engine/pooling", "engine/request", "engine/text", "engine/wire", "internal/budget", "internal/processors"},
 	"engine/metrics":            {"engine/client", "engine/oip", "engine/request", "engine/wire", "internal/httpserve", "internal/processors", "internal/tracing"},
-	"engine/frontend":           {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/ocr", "engine/oip", "engine/request", "engine/scoring", "engine/speech", "engine/text", "engine/wire", "internal/budget", "internal/cors", "internal/httpserve", "internal/processors", "internal/tracing"},
+	"engine/frontend":           {"engine", "engine/api", "engine/api/completions", "engine/api/decisions", "engine/api/fields", "engine/api/forms", "engine/api/openapi", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/apikey", "engine/board", "engine/checkpoint", "engine/client", "engine/completion", "engine/decision", "engine/frontend/exchange", "engine/frontend/registry", "engine/inference", "engine/metrics", "engine/ocr", "engine/oip", "engine/request", "engine/scoring", "engine/speech", "engine/text", "engine/wire", "internal/budget", "internal/cors", "internal/httpserve", "internal/jsonerror", "internal/processors", "internal/tracing"},
 	"engine/frontend/exchange":  {"engine", "engine/api", "engine/api/pooling", "engine/apikey", "engine/client", "engine/oip", "engine/request", "internal/budget", "internal/httpserve", "internal/tracing", "internal/processors"},
 	"engine/frontend/registry":  {"engine", "engine/api", "engine/checkpoint", "engine/frontend/exchange", "engine/images", "engine/speech", "engine/text"},
 
@@ -193,10 +193,10 @@ var arrows = map[string][]string{
 		"videoext/media",
 	},
 	"videoext/source": {"internal/osthread", "internal/processors", "videoext/media", "videoext/media/ffmpeg"},
-	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/processors", "internal/reach", "videoext", "videoext/drift", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
+	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/jsonerror", "internal/processors", "internal/reach", "videoext", "videoext/drift", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring
-	"bench/workload": {"engine"},
+	"bench/workload": {"engine", "internal/jsonerror"},
 	"bench/load":     {"bench/workload", "engine", "engine/api"},
 	"bench/cameras":  {},
 	"bench/figures":  {},
@@ -224,6 +224,7 @@ var arrows = map[string][]string{
 	"internal/hub/hubtest":         {},
 	"internal/modeldir":            {"engine/checkpoint", "engine/demo", "engine/dnn", "engine/dnn/onnx", "engine/encoder", "engine/model/architecture", "engine/weights", "engine/weights/gguf", "internal/config", "internal/hub"},
 	"internal/modellist":           {"engine", "engine/dnn", "engine/dnn/onnx", "engine/host", "engine/images", "engine/inspect", "engine/sounds", "engine/speech", "engine/wire", "internal/config", "internal/dirlock", "internal/hub", "internal/modeldir", "internal/regular", "merging/generations", "videoext/vision"},
+	"internal/jsonerror":           {},
 	"internal/mapped":              {"internal/regular"},
 	"internal/mq":                  {"engine/wire"},
 	"internal/mutate":              {},
@@ -312,7 +313,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"internal/jsonerror", "engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

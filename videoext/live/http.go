@@ -12,6 +12,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/api"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 	"github.com/prefillonly/prefillonly/videoext/jobs"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -135,9 +136,9 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Decode(&spec); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return newFieldError(kind.Field, "%s", api.Explain(err))
+			return newFieldError(jsonerror.FindField(kind, &spec), "%s", jsonerror.Explain(err, &spec))
 		}
-		return newFieldError("", "the body does not declare a stream: %s", api.Explain(err))
+		return newFieldError("", "the body does not declare a stream: %s", jsonerror.Explain(err, &spec))
 	}
 	if err := s.addStream(r.Context(), spec, ownerOf(r)); err != nil {
 		return err

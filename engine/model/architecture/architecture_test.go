@@ -59,7 +59,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"granite", "residual_multiplier", `0`, "residual_multiplier 0"},
 		{"granite", "logits_scaling", `-8`, "logits_scaling -8"},
 		{"granite", "attention_multiplier", `1e-40`, "attention_multiplier 1e-40"},
-		{"granite", "embedding_multiplier", `"12"`, "cannot unmarshal string"},
+		{"granite", "embedding_multiplier", `"12"`, "embedding_multiplier must be a number, not string"},
 		{"gemma", "use_bidirectional_attention", `true`, "use_bidirectional_attention is true"},
 		{"cohere", "use_qk_norm", `true`, "use_qk_norm is true"},
 		{"cohere", "logit_scale", `0`, "logit_scale is 0"},

@@ -253,11 +253,11 @@ func TestLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "file has no prompts", "\n \r\n": "file has no prompts",
 		"{\"prompt\":\"a\"}\n{": "file, line 2: it is not a JSON object with a prompt: unexpected end of JSON input",
-		`[1]`:                   "file, line 1: it is not a JSON object with a prompt: json: cannot unmarshal array",
+		`[1]`:                   "file, line 1: it is not a JSON object with a prompt: it is a JSON array; it must be an object",
 		"\x7fELF\x00\x01":       "file, line 1: it is not a JSON object with a prompt: invalid character",
 		`null`:                  "file, line 1: it has 0 of", `{"prompt":"a","text":"b"}`: "file, line 1: it has 2 of",
 		`{"prompt":""}`: "file, line 1: its prompt is empty", `{"prompt_token_ids":[]}`: "file, line 1: its prompt is empty",
-		`{"prompt":["a"]}`: "file, line 1: it is not a JSON object with a prompt: json: cannot unmarshal array", `{"prompt_token_ids":[-1]}`: "number -1",
+		`{"prompt":["a"]}`: "file, line 1: it is not a JSON object with a prompt: prompt must be a string, not array", `{"prompt_token_ids":[-1]}`: "number -1",
 		`{"prompt_token_ids":[4294967296]}`: "number 4294967296", "{\"text\":\"a\"}\n" + long: "file, line 2: it has more than 4194303 bytes",
 	} {
 		if err := Lines(strings.NewReader(text), "file", func(string, Line) error { return nil }); err == nil || !strings.HasPrefix(err.Error(), "file") || !strings.Contains(err.Error(), want) {

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/prefillonly/prefillonly/engine"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 )
 
 // MaxLine is the most bytes of a line.
@@ -66,7 +67,7 @@ func parseLine(text []byte) (Line, error) {
 		Tokens   []engine.TokenID `json:"prompt_token_ids"`
 	}
 	if err := json.Unmarshal(text, &object); err != nil {
-		return Line{}, fmt.Errorf("it is not a JSON object with a prompt: %w", err)
+		return Line{}, fmt.Errorf("it is not a JSON object with a prompt: %s", jsonerror.Explain(err, &object))
 	}
 	if string(object.Messages) == "null" {
 		object.Messages = nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 )
 
 const (
@@ -29,7 +30,7 @@ func ownHead(config map[string]json.RawMessage) (tied bool, err error) {
 	for key, to := range map[string]any{"architectures": &architectures, tieKey: &tied} {
 		if raw, ok := config[key]; ok {
 			if err := json.Unmarshal(raw, to); err != nil {
-				return false, fmt.Errorf("%s: %w", key, err)
+				return false, fmt.Errorf("%s: %s", key, jsonerror.Explain(err, to))
 			}
 		}
 	}

@@ -141,15 +141,15 @@ func TestLMHeadRefuses(t *testing.T) {
 		edit   func(head, embedding kernels.HostTensor) *kernels.HostTensor
 		noHead bool
 	}{
-		"architectures is [Qwen2Model]":                              {fmt.Sprintf(architecture, "Model"), none, true},
-		"architectures is [Qwen2ForSequenceClassification]":          {fmt.Sprintf(architecture, "ForSequenceClassification"), none, true},
-		"architectures is [Qwen2ForRewardModel]":                     {fmt.Sprintf(architecture, "ForRewardModel"), none, true},
-		"architectures is []":                                        {`{}`, same, true},
-		`no tensor "lm_head.weight" is a matrix of numbers`:          {untied, none, true},
-		"tie_word_embeddings in config.json makes them one":          {tied, same, false},
-		"config.json: tie_word_embeddings: json: cannot unmarshal":   {`{"architectures":["LlamaForCausalLM"],"tie_word_embeddings":"no"}`, same, false},
-		"config.json: architectures: json: cannot unmarshal":         {`{"architectures":7}`, same, false},
-		`tie_word_embeddings is true, and no tensor of ["model.embe`: {tied, func(head, _ kernels.HostTensor) *kernels.HostTensor { return nil }, true},
+		"architectures is [Qwen2Model]":                                                   {fmt.Sprintf(architecture, "Model"), none, true},
+		"architectures is [Qwen2ForSequenceClassification]":                               {fmt.Sprintf(architecture, "ForSequenceClassification"), none, true},
+		"architectures is [Qwen2ForRewardModel]":                                          {fmt.Sprintf(architecture, "ForRewardModel"), none, true},
+		"architectures is []":                                                             {`{}`, same, true},
+		`no tensor "lm_head.weight" is a matrix of numbers`:                               {untied, none, true},
+		"tie_word_embeddings in config.json makes them one":                               {tied, same, false},
+		"config.json: tie_word_embeddings: it is a JSON string; it must be true or false": {`{"architectures":["LlamaForCausalLM"],"tie_word_embeddings":"no"}`, same, false},
+		"config.json: architectures: it is a JSON number; it must be a list":              {`{"architectures":7}`, same, false},
+		`tie_word_embeddings is true, and no tensor of ["model.embe`:                      {tied, func(head, _ kernels.HostTensor) *kernels.HostTensor { return nil }, true},
 	} {
 		from, beside := withHead(t, c.config, c.edit), t.TempDir()
 		if strings.Contains(want, "no tensor of") {
