@@ -72,7 +72,7 @@ func (l *Lab) moved(c oneadapt.Config, group []int) (moved oneadapt.Config, by f
 	return moved, by
 }
 
-// Alignment is the cosine between AccGrad and OutputGrad at a configuration; NaN where accuracy, or the output, does not change by any knob.
+// Alignment is the cosine between the absolute values of AccGrad and OutputGrad at a configuration; NaN where accuracy, or the output, does not change by any knob.
 func (l *Lab) Alignment(interval int, c oneadapt.Config) (cosine float64, err error) {
 	accuracies, outputs, err := l.Gradients(interval, c)
 	return Cosine(accuracies, outputs), err
