@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
-	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
@@ -78,7 +77,7 @@ func spreadGradient(m *oneadapt.Map, _, _ int) *oneadapt.Map { return m.Spread(b
 
 // openQuantisers is a study of quantisers of macroblocks, against methods.
 func openQuantisers(s Source, v Video, warm int, gain float64, o clips.Options, list []string) (*Study, error) {
-	o.Frames, o.Squares, o.Knobs = blocksFrames, blocksSquares, &adapt.Blocks{QPs: []int{44, 40, 36, 32, 28, 24}}
+	o.Frames, o.Squares, o.Knobs = blocksFrames, blocksSquares, &methods.BlockKnobs{QPs: []int{44, 40, 36, 32, 28, 24}}
 	p, done, err := newClipPipeline(s, v, o)
 	if err != nil {
 		return nil, err

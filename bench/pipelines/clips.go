@@ -2,8 +2,8 @@ package pipelines
 
 import (
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/clips"
@@ -22,7 +22,7 @@ const filterSeconds = 40
 
 // openFilter is pipeline c: which frames of an indoor camera are sent, against profiling all ways to filter them.
 func openFilter(s Source) (*Study, error) {
-	settings := adapt.Usual()
+	settings := methods.UsualOneAdapt()
 	settings.Knobs = "filter"
 	study, err := openClip(s, settings, Video{Clip: "indoor_persons_768x432.mp4", Network: yolox, Decoder: "yolox", Classes: []string{"person"}, Found: VideoFound, Seconds: filterSeconds})
 	if err != nil {
@@ -45,7 +45,7 @@ func newBoxDistance() func(truth, got []videoext.Findings) float64 {
 }
 
 // openClip is a study of things in a clip.
-func openClip(s Source, settings adapt.Settings, v Video) (*Study, error) {
+func openClip(s Source, settings methods.OneAdaptSettings, v Video) (*Study, error) {
 	clip, tools, done, err := s.Video(v)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func openClip(s Source, settings adapt.Settings, v Video) (*Study, error) {
 }
 
 // studyClip is a study of what there is of a clip. Done is its Close, and is called if there is an error.
-func studyClip(name string, settings adapt.Settings, clip *emulate.Clip, tools emulate.Tools, done func()) (*Study, error) {
+func studyClip(name string, settings methods.OneAdaptSettings, clip *emulate.Clip, tools emulate.Tools, done func()) (*Study, error) {
 	config, err := settings.Config()
 	if err != nil {
 		done()

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
@@ -24,8 +24,8 @@ func openCodec(s Source) (*Study, error) {
 	return codecStudy(study)
 }
 
-func codecSettings() adapt.Settings {
-	settings := adapt.Usual()
+func codecSettings() methods.OneAdaptSettings {
+	settings := methods.UsualOneAdapt()
 	settings.Knobs = "codec"
 	return settings
 }

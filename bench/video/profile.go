@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 )
 
 const (
@@ -16,17 +16,17 @@ const (
 
 // ProfileFilter learns on the first third of a clip, in segments of so many frames, how much frames may differ from the last that was sent, as Reducto
 // does beforehand; what that costs is not counted, as in the paper. Accuracy is held against what the network finds in all frames.
-func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules) (*baselines.FilterProfile, error) {
+func ProfileFilter(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules) (*methods.FilterProfile, error) {
 	part := *clip
 	part.Frames = part.Frames[:profileFrames(clip)]
 	truth, err := emulate.NewLab(tools, &part).Truth()
 	if err != nil {
 		return nil, err
 	}
-	p := &baselines.FilterProfile{Target: filterTarget}
+	p := &methods.FilterProfile{Target: filterTarget}
 	differences := make([]float64, len(part.Frames))
 	for i := range differences[1:] {
-		differences[i+1] = tools.Differ(baselines.FilterFeature, part.Frames[i], part.Frames[i+1])
+		differences[i+1] = tools.Differ(methods.FilterFeature, part.Frames[i], part.Frames[i+1])
 		p.Longest = max(p.Longest, differences[i+1])
 	}
 	if p.Longest == 0 {

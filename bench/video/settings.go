@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 )
@@ -88,13 +87,13 @@ func Profile(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules, each 
 	part.Frames = part.Frames[:profileFrames(clip)]
 	lab := emulate.NewLab(tools, &part)
 	seconds := float64(len(part.Frames)) / part.Rate
-	var all []baselines.Operating
+	var all []methods.OperatingPoint
 	for _, scale := range []float64{1, 0.8, 0.6} {
 		for _, qp := range []int{24, 28, 32, 36, 40, 44} {
 			for _, skip := range []int{0, 1} {
-				one := baselines.Operating{Quality: videoext.Quality{QP: qp, Scale: scale}, Skip: skip, Rate: 1, Accuracy: 1}
+				one := methods.OperatingPoint{Quality: videoext.Quality{QP: qp, Scale: scale}, Skip: skip, Rate: 1, Accuracy: 1}
 				each("profile " + one.String())
-				m, err := methods.New(fmt.Sprintf("awstream:frames=%d,budget=2", frames), methods.Learned{Configurations: []baselines.Operating{one}})
+				m, err := methods.New(fmt.Sprintf("awstream:frames=%d,budget=2", frames), methods.Learned{Configurations: []methods.OperatingPoint{one}})
 				if err != nil {
 					return methods.Learned{}, err
 				}
@@ -107,5 +106,5 @@ func Profile(tools emulate.Tools, clip *emulate.Clip, frames int, r Rules, each 
 			}
 		}
 	}
-	return methods.Learned{Configurations: baselines.Pareto(slices.Clone(all))}, nil
+	return methods.Learned{Configurations: methods.Pareto(slices.Clone(all))}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
@@ -125,7 +124,7 @@ func TestSpecifications(t *testing.T) {
 
 // TestUsual holds that all methods have settings to run with, which they take.
 func TestUsual(t *testing.T) {
-	l := methods.Learned{Configurations: []baselines.Operating{{Quality: videoext.Quality{QP: 30, Scale: 1}, Rate: 1e4, Accuracy: 0.5}}}
+	l := methods.Learned{Configurations: []methods.OperatingPoint{{Quality: videoext.Quality{QP: 30, Scale: 1}, Rate: 1e4, Accuracy: 0.5}}}
 	for _, name := range methods.Names() {
 		all := Usual(name, 12, 100_000)
 		if len(all) < 3 {

@@ -11,14 +11,12 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
-	"github.com/prefillonly/prefillonly/videoext/adapt"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
-	"github.com/prefillonly/prefillonly/videoext/dds"
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
@@ -179,13 +177,13 @@ func TestDDSSeesMore(t *testing.T) {
 	rule := accuracy.DDS()
 	at := func(qp int) method.Method { return plain(qp) }
 	fine, coarse := run1(t, lab, at(20), 1e6), run1(t, lab, at(46), 1e6)
-	c := dds.Paper()
+	c := methods.PaperDDS()
 	c.Frames, c.Low, c.High = 10, videoext.Quality{QP: 46, Scale: 1}, videoext.Quality{QP: 20, Scale: 1}
 	var outs []*Outcome
 	for _, outside := range []int{51, 0} {
 		c.Outside = outside
 		looked := e.looked
-		out := run1(t, lab, dds.New(c), 1e6)
+		out := run1(t, lab, c.New(), 1e6)
 		if e.looked-looked != 20 {
 			t.Errorf("%d frames are looked at, want those of stream B: those of stream A were before", e.looked-looked)
 		}
@@ -200,7 +198,7 @@ func TestDDSSeesMore(t *testing.T) {
 	if f1 := rule.F1(truth, coarse.Found); f1 > 0.3 {
 		t.Errorf("in low quality F1 is %v: there is nothing to gain", f1)
 	}
-	again := run1(t, lab, dds.New(c), 1e6)
+	again := run1(t, lab, c.New(), 1e6)
 	if again.NAL != outs[1].NAL || again.Delay != outs[1].Delay {
 		t.Errorf("a second run differs: %+v, %+v", again, outs[1])
 	}
@@ -257,7 +255,7 @@ func (a asks) Step(_ time.Duration, event method.CameraEvent) []method.CameraAct
 
 // plain is H.264 of a fixed quantiser.
 func plain(qp int) method.Method {
-	return baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: qp, Scale: 1}}.New()
+	return methods.Plain{Common: methods.UsualCommon(), Quality: videoext.Quality{QP: qp, Scale: 1}}.New()
 }
 
 // TestEnlargingTakesTime: what the network takes that enlarges is the server's time, and is waited for.
@@ -269,7 +267,7 @@ func TestEnlargingTakesTime(t *testing.T) {
 		spent += time.Second
 		return c.Scale(f, f.Width*factor, f.Height*factor)
 	}}, lab.clip)
-	small := baselines.DefaultCloudSeg()
+	small := methods.DefaultCloudSeg()
 	small.Frames = 4
 	out := run1(t, lab, small.New(), 1e9)
 	if out.ServerTime != 4*time.Second || out.Delay < 4*time.Second {
@@ -319,7 +317,7 @@ func (flat) Gradient(f *media.Frame) (*oneadapt.Map, error) {
 
 // TestGradientsWait: one that waits holds up the next, which is then of a later segment.
 func TestGradientsWait(t *testing.T) {
-	settings := adapt.Usual()
+	settings := methods.UsualOneAdapt()
 	settings.Frames, settings.Preset = 2, "repo"
 	c, err := settings.Config()
 	if err != nil {

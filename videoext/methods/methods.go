@@ -1,4 +1,6 @@
-// Package methods finds ways to stream by name, with their settings as text: dds:low=40,high=28.
+// Package methods has the ways to stream video to a network on a server, and finds them by name, with their settings as text:
+// dds:low=40,high=28. Beside DDS and OneAdapt there are those that they are compared with: plain H.264, AWStream, CloudSeg, Vigil,
+// EAAR, AccMPEG, Reducto and Glimpse, each after its own paper.
 package methods
 
 import (
@@ -12,16 +14,14 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
-	"github.com/prefillonly/prefillonly/videoext/dds"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
 // Learned is what some methods have to know of a video beforehand.
 type Learned struct {
-	Configurations []baselines.Operating    // of AWStream
-	Filter         *baselines.FilterProfile // of Reducto
+	Configurations []OperatingPoint // of AWStream
+	Filter         *FilterProfile   // of Reducto
 }
 
 // kind is a method that has a name.
@@ -46,14 +46,14 @@ func newCheckedMethod(c configuration) (method.Method, error) {
 
 var kinds = []kind{
 	{"mpeg", "all frames in one quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := &baselines.Plain{Common: baselines.Usual(), Quality: videoext.Quality{QP: 30, Scale: 1}}
+		c := &Plain{Common: UsualCommon(), Quality: videoext.Quality{QP: 30, Scale: 1}}
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.Quality)
 		return func() (method.Method, error) { return newCheckedMethod(c) }
 	}},
 	{"dds", "all in low quality, and what the server's network is not sure of once more in high quality", ddsSettings},
 	{"awstream", "the most accurate of profiled configurations that the link can carry", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
-		c := baselines.DefaultAWStream(l.Configurations)
+		c := DefaultAWStream(l.Configurations)
 		addCommonFlags(s, &c.Common)
 		s.Float64Var(&c.Budget, "budget", c.Budget, "bytes a second for which one configuration is chosen; 0: they follow the link")
 		s.Func("profile", "configurations as qp/scale/skip/bytes/accuracy, joined by +: frames left out after each one, and the bytes a second and accuracy that it has", func(v string) (err error) {
@@ -63,7 +63,7 @@ var kinds = []kind{
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"glimpse", "frames that differ from the last one sent; a tracker on the camera follows what was found in them", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := baselines.DefaultGlimpse()
+		c := DefaultGlimpse()
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.Quality)
 		s.Float64Var(&c.Threshold, "threshold", c.Threshold, "part of the pixels that differ, for a frame to be sent")
@@ -71,7 +71,7 @@ var kinds = []kind{
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"vigil", "what a small network on the camera finds", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := baselines.DefaultVigil()
+		c := DefaultVigil()
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Outside, "outside", c.Outside, "QP of the rest")
@@ -79,7 +79,7 @@ var kinds = []kind{
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"eaar", "what the server's network saw last in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := baselines.DefaultEAAR()
+		c := DefaultEAAR()
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
@@ -88,7 +88,7 @@ var kinds = []kind{
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"accmpeg", "macroblocks in which a small network on the camera finds something in high quality, the rest in low quality", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := baselines.DefaultAccMPEG()
+		c := DefaultAccMPEG()
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.High)
 		s.IntVar(&c.Low, "low", c.Low, "QP of the rest")
@@ -96,14 +96,14 @@ var kinds = []kind{
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"cloudseg", "small frames, which a network on the server enlarges", func(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-		c := baselines.DefaultCloudSeg()
+		c := DefaultCloudSeg()
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.Quality)
 		s.IntVar(&c.Factor, "factor", c.Factor, "by which the server enlarges")
 		return func() (method.Method, error) { return newCheckedMethod(&c) }
 	}},
 	{"reducto", "frames that differ enough from the last one sent", func(s *flag.FlagSet, l *Learned) func() (method.Method, error) {
-		c := baselines.Reducto{Common: baselines.Usual(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: baselines.FilterFeature, Profile: l.Filter}
+		c := Reducto{Common: UsualCommon(), Quality: videoext.Quality{QP: 28, Scale: 1}, Feature: FilterFeature, Profile: l.Filter}
 		addCommonFlags(s, &c.Common)
 		addQualityFlags(s, &c.Quality)
 		s.Func("threshold", "of summed differences, for a frame to be sent (default: as profiled)", func(v string) (err error) {
@@ -125,15 +125,15 @@ var kinds = []kind{
 }
 
 func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
-	c := dds.Paper()
+	c := PaperDDS()
 	s.Func("preset", "constants of the paper, of the published code (repo), or what does best with detectors of one stage (tuned); it is to be the first setting (default paper)", func(v string) error {
 		switch v {
 		case "paper":
-			c = dds.Paper()
+			c = PaperDDS()
 		case "repo":
-			c = dds.Repo()
+			c = RepoDDS()
 		case "tuned":
-			c = dds.Tuned()
+			c = TunedDDS()
 		default:
 			return errors.New("it is to be paper, repo or tuned")
 		}
@@ -159,17 +159,14 @@ func ddsSettings(s *flag.FlagSet, _ *Learned) func() (method.Method, error) {
 	s.DurationVar(&c.Patience, "patience", c.Patience, "that the server has for stream B")
 	return func() (method.Method, error) {
 		if *adapt {
-			c.Adapt = dds.DefaultAdapt()
+			c.Adapt = DefaultDDSAdapt()
 		}
-		if err := c.Check(); err != nil {
-			return method.Method{}, err
-		}
-		return dds.New(c), nil
+		return newCheckedMethod(&c)
 	}
 }
 
 // ProfileText is AWStream's profile as the setting of that name.
-func ProfileText(all []baselines.Operating) string {
+func ProfileText(all []OperatingPoint) string {
 	texts := make([]string, len(all))
 	for i, o := range all {
 		texts[i] = fmt.Sprintf("%d/%g/%d/%.0f/%.4g", o.QP, o.Scale, o.Skip, o.Rate, o.Accuracy)
@@ -177,9 +174,9 @@ func ProfileText(all []baselines.Operating) string {
 	return strings.Join(texts, "+")
 }
 
-func parseProfile(text string) (all []baselines.Operating, err error) {
+func parseProfile(text string) (all []OperatingPoint, err error) {
 	for part := range strings.SplitSeq(text, "+") {
-		var o baselines.Operating
+		var o OperatingPoint
 		fields := strings.Split(part, "/")
 		if len(fields) != 5 {
 			return nil, fmt.Errorf("%q is to be qp/scale/skip/bytes/accuracy", part)
@@ -194,7 +191,7 @@ func parseProfile(text string) (all []baselines.Operating, err error) {
 	return all, nil
 }
 
-func addCommonFlags(s *flag.FlagSet, c *baselines.Common) {
+func addCommonFlags(s *flag.FlagSet, c *Common) {
 	s.IntVar(&c.Frames, "frames", c.Frames, "of a segment")
 	s.IntVar(&c.BFrames, "bframes", c.BFrames, "B-frames in a row, at most")
 	s.DurationVar(&c.MaxBacklog, "backlog", c.MaxBacklog, "how long what waits to be sent may take, before segments are left out")

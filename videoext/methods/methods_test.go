@@ -6,11 +6,16 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/baselines"
 	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
 )
 
-var learned = Learned{Configurations: []baselines.Operating{{Quality: videoext.Quality{QP: 40, Scale: 0.5}, Rate: 1e4, Accuracy: 0.5}}}
+var learned = Learned{Configurations: operatingPoints, Filter: learnedFilter()}
+
+func learnedFilter() *FilterProfile {
+	p := &FilterProfile{Target: 0.9, Longest: 1}
+	p.Learn([]float64{1, 0.1, 0.1, 0.5}, []float64{0.05, 0.2, 0.4}, func(frames []int) float64 { return float64(len(frames)) / 3 })
+	return p
+}
 
 func TestAllMethodsHoldToTheContract(t *testing.T) {
 	for _, name := range Names() {
@@ -25,7 +30,14 @@ func TestAllMethodsHoldToTheContract(t *testing.T) {
 			t.Errorf("the help does not name %s", name)
 		}
 	}
-	for _, spec := range []string{"dds:preset=repo,low=40,high=28,weak=false,classes=2+5+7", "dds:adapt=true,outside=45", "reducto:feature=area,threshold=0.2"} {
+	specs := append(Names(), "dds:preset=repo", "dds:preset=repo,low=40,high=28,weak=false,classes=2+5+7", "dds:preset=tuned", "dds:adapt=true", "dds:adapt=true,outside=45",
+		"mpeg:qp=36,scale=0.8", "awstream:budget=30000", "reducto:threshold=0.1", "reducto:feature=area,threshold=0.2")
+	for _, knobs := range []string{"blocks", "codec", "filter"} {
+		for _, preset := range []string{"paper", "repo", "tuned"} {
+			specs = append(specs, "oneadapt:knobs="+knobs+",preset="+preset)
+		}
+	}
+	for _, spec := range specs {
 		m, err := New(spec, learned)
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +88,10 @@ func TestWrongSpecifications(t *testing.T) {
 			t.Errorf("%q: %v, not %q", spec, err, want)
 		}
 	}
-	profile := append(learned.Configurations, baselines.Operating{Quality: videoext.Quality{QP: 24, Scale: 1}, Skip: 1, Rate: 123456, Accuracy: 0.912})
+	profile := []OperatingPoint{
+		{Quality: videoext.Quality{QP: 40, Scale: 0.5}, Rate: 1e4, Accuracy: 0.5},
+		{Quality: videoext.Quality{QP: 24, Scale: 1}, Skip: 1, Rate: 123456, Accuracy: 0.912},
+	}
 	if text := ProfileText(profile); text != "40/0.5/0/10000/0.5+24/1/1/123456/0.912" {
 		t.Errorf("the profile is %q", text)
 	} else if back, err := parseProfile(text); err != nil || !slices.Equal(back, profile) {

@@ -6,10 +6,10 @@ import (
 	"math"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
+	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 )
@@ -20,7 +20,7 @@ type Options struct {
 	Tools  emulate.Tools // Codec, Server, Gradient and Differ
 	Clip   *emulate.Clip
 	Frames int // of an interval
-	Knobs  adapt.Knobs
+	Knobs  methods.Knobs
 	// Accuracy of what was found in an interval's frames.
 	Accuracy func(truth, got []videoext.Findings) float64
 	// Squares is how many macroblocks, each way, are set as one where accuracy is measured knob by knob; 0: knobs are of the whole frame.
@@ -117,9 +117,9 @@ func (p *Pipeline) intervalFrames(interval int) []*media.Frame {
 }
 
 // intervalSegment is what the knobs have to know of an interval.
-func (p *Pipeline) intervalSegment(interval int) *adapt.Segment {
+func (p *Pipeline) intervalSegment(interval int) *methods.Segment {
 	frames := p.intervalFrames(interval)
-	s := &adapt.Segment{Captured: method.Captured{Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height}}
+	s := &methods.Segment{Captured: method.Captured{Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height}}
 	if _, ok := p.measured[interval]; !ok {
 		var all [][]float64
 		for _, feature := range p.o.Knobs.Features() {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
-	"github.com/prefillonly/prefillonly/videoext/adapt"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
@@ -103,9 +102,9 @@ func drawn(frames int) *emulate.Clip {
 	return clip
 }
 
-func open(t *testing.T, knobs adapt.Knobs) (*Pipeline, *column) { return openSquares(t, knobs, 0) }
+func open(t *testing.T, knobs methods.Knobs) (*Pipeline, *column) { return openSquares(t, knobs, 0) }
 
-func openSquares(t *testing.T, knobs adapt.Knobs, squares int) (*Pipeline, *column) {
+func openSquares(t *testing.T, knobs methods.Knobs, squares int) (*Pipeline, *column) {
 	t.Helper()
 	clip, c, network := drawn(24), &codec{}, &column{}
 	if _, err := c.Encode(clip.Frames[:1], media.Settings{Rate: 1, Quality: media.QP(20)}); err != nil {
@@ -121,7 +120,7 @@ func openSquares(t *testing.T, knobs adapt.Knobs, squares int) (*Pipeline, *colu
 
 // TestFilter: of intervals with one jump in each, the frames that a filter lets through are two, and enough.
 func TestFilter(t *testing.T) {
-	p, network := open(t, &adapt.Filter{Biases: []float64{3, 0, -3}, Quality: videoext.Quality{QP: 24, Scale: 1}})
+	p, network := open(t, &methods.FilterKnobs{Biases: []float64{3, 0, -3}, Quality: videoext.Quality{QP: 24, Scale: 1}})
 	if p.Intervals() != 3 {
 		t.Fatalf("%d intervals of 24 frames", p.Intervals())
 	}
@@ -145,7 +144,7 @@ func TestFilter(t *testing.T) {
 
 // TestCodec: finer settings cost more, and a gradient says that the output changes by more from farther settings.
 func TestCodec(t *testing.T) {
-	p, _ := open(t, &adapt.Codec{QPs: []int{50, 36, 20}, Scales: []float64{0.5, 1}, Biases: []int{0}})
+	p, _ := open(t, &methods.CodecKnobs{QPs: []int{50, 36, 20}, Scales: []float64{0.5, 1}, Biases: []int{0}})
 	var inputs []pipeline.Input
 	for _, c := range []oneadapt.Config{{2, 1}, {1, 1}, {0, 1}, {0, 0}} {
 		in, err := p.Prepare(1, c)
@@ -174,7 +173,7 @@ func TestCodec(t *testing.T) {
 
 // TestBlocks: each macroblock has a change of its own, which is nothing where nothing is set otherwise, and squares have all of them once.
 func TestBlocks(t *testing.T) {
-	p, _ := openSquares(t, &adapt.Blocks{QPs: []int{46, 22}}, 3)
+	p, _ := openSquares(t, &methods.BlockKnobs{QPs: []int{46, 22}}, 3)
 	pipelinetest.Run(t, p)
 	groups := p.Groups()
 	all := slices.Concat(groups...)
@@ -219,7 +218,7 @@ func TestBlocks(t *testing.T) {
 
 // TestStreamed: plain H.264 as a method is a fixed configuration, segment by segment; DDS looks twice.
 func TestStreamed(t *testing.T) {
-	p, _ := openSquares(t, &adapt.Blocks{QPs: []int{46, 22}}, 3)
+	p, _ := openSquares(t, &methods.BlockKnobs{QPs: []int{46, 22}}, 3)
 	lab := pipeline.NewLab(p)
 	way := func(specification string) pipeline.Step {
 		m, err := methods.New(specification, methods.Learned{})

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 // "AWStream: Adaptive Wide-Area Streaming Analytics", SIGCOMM 2018, sections 4 and 5).
 type AWStream struct {
 	Common
-	Profile []Operating
+	Profile []OperatingPoint
 	// Budget is the bandwidth in bytes a second for which one configuration is chosen; 0: they follow the link.
 	Budget float64
 	// Share is the part of the link's bandwidth that is used after congestion; Congested how long what waits takes when the link is.
@@ -22,8 +22,8 @@ type AWStream struct {
 	Congested time.Duration
 }
 
-// Operating is one configuration, and what it takes and gives.
-type Operating struct {
+// OperatingPoint is one configuration, and what it takes and gives.
+type OperatingPoint struct {
 	videoext.Quality
 	Skip     int     // frames that are left out after each one
 	Rate     float64 // bytes a second
@@ -37,14 +37,14 @@ const (
 )
 
 // DefaultAWStream follows the link.
-func DefaultAWStream(profile []Operating) AWStream {
-	return AWStream{Common: Usual(), Profile: profile, Share: 0.8, Congested: 500 * time.Millisecond}
+func DefaultAWStream(profile []OperatingPoint) AWStream {
+	return AWStream{Common: UsualCommon(), Profile: profile, Share: 0.8, Congested: 500 * time.Millisecond}
 }
 
 // Pareto are the configurations that none is better than, in both: in order of rate and of accuracy.
-func Pareto(all []Operating) (front []Operating) {
+func Pareto(all []OperatingPoint) (front []OperatingPoint) {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b Operating) int {
+	slices.SortStableFunc(all, func(a, b OperatingPoint) int {
 		return cmp.Or(cmp.Compare(a.Rate, b.Rate), cmp.Compare(b.Accuracy, a.Accuracy))
 	})
 	for _, o := range all {
@@ -56,8 +56,8 @@ func Pareto(all []Operating) (front []Operating) {
 }
 
 // lastWithinRate is the last of a front within a rate; the first if none is.
-func lastWithinRate(front []Operating, rate float64) int {
-	i, _ := slices.BinarySearchFunc(front, rate, func(o Operating, rate float64) int {
+func lastWithinRate(front []OperatingPoint, rate float64) int {
+	i, _ := slices.BinarySearchFunc(front, rate, func(o OperatingPoint, rate float64) int {
 		if o.Rate <= rate {
 			return -1
 		}
@@ -102,7 +102,7 @@ func (c AWStream) New() method.Method {
 	}}
 }
 
-func (o Operating) String() string {
+func (o OperatingPoint) String() string {
 	return fmt.Sprintf("%v, 1 of %d", o.Quality, o.Skip+1)
 }
 

@@ -1,6 +1,4 @@
-// Package dds streams driven by the server's network (Du and others, "Server-Driven Video Streaming for Deep Learning
-// Inference", SIGCOMM 2020): all frames in low quality, and what the network is not sure of once more in high quality.
-package dds
+package methods
 
 import (
 	"fmt"
@@ -10,14 +8,15 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// Config says how DDS streams. Detectors' scores are from 0 to 1, areas are parts of the frame.
-type Config struct {
+// DDS streams driven by the server's network (Du and others, "Server-Driven Video Streaming for Deep Learning Inference", SIGCOMM 2020): all
+// frames in low quality, and what the network is not sure of once more in high quality. Detectors' scores are from 0 to 1, areas are parts of the frame.
+type DDS struct {
 	Frames    int // of a segment
 	Low, High videoext.Quality
 	BFrames   int
 	Classes   []int // that are looked for; nil: all
 
-	Feedback
+	DDSFeedback
 	// Outside is the QP of what is not asked for in stream B; 0: it is black, as in the published code.
 	Outside int
 	// Blocks shows all of the macroblocks that a region is in; what of them is beside the region is not used. A macroblock that is black in part takes
@@ -31,7 +30,7 @@ type Config struct {
 	JoinScore, JoinIoU float32
 
 	// Adapt chooses the two QPs by the link's bandwidth, instead of those of Low and High; nil: it does not.
-	Adapt *Adapt
+	Adapt *DDSAdapt
 
 	Keep     int           // segments whose frames the camera keeps for stream B
 	Patience time.Duration // that the server has for stream B
@@ -39,8 +38,8 @@ type Config struct {
 	MaxBacklog time.Duration
 }
 
-// Feedback says which parts of a frame are asked for in high quality.
-type Feedback struct {
+// DDSFeedback says which parts of a frame are asked for in high quality.
+type DDSFeedback struct {
 	Objectness float32 // of proposals, at least
 	Sure       float32 // score above which a detection of stream A is a result, and not asked for again
 	Weak       bool    // detections that are not sure are asked for too
@@ -54,29 +53,29 @@ type Feedback struct {
 	Share  float32 // of a macroblock's pixels that are unsure, for it to be asked for
 }
 
-// Paper has the constants of the paper's sections 3.1.2 and 3.2.1 (of the dissertation: chapter 3).
-func Paper() Config {
-	return Config{
+// PaperDDS has the constants of the paper's sections 3.1.2 and 3.2.1 (of the dissertation: chapter 3).
+func PaperDDS() DDS {
+	return DDS{
 		Frames: 15, Low: videoext.Quality{QP: 36, Scale: 0.8}, High: videoext.Quality{QP: 26, Scale: 0.8},
-		Feedback: Feedback{Objectness: 0.5, Sure: 0.5, SameIoU: 0.3, Largest: 0.04, Margin: 0.3, Share: 0.25},
-		Outside:  51, Duplicate: 0.3,
+		DDSFeedback: DDSFeedback{Objectness: 0.5, Sure: 0.5, SameIoU: 0.3, Largest: 0.04, Margin: 0.3, Share: 0.25},
+		Outside:     51, Duplicate: 0.3,
 		Keep: 2, Patience: 2 * time.Second, MaxBacklog: 2 * time.Second,
 	}
 }
 
-// Repo has the constants of the published code (github.com/KuntaiDu/dds, workspace/configuration.yml).
-func Repo() Config {
-	c := Paper()
+// RepoDDS has the constants of the published code (github.com/KuntaiDu/dds, workspace/configuration.yml).
+func RepoDDS() DDS {
+	c := PaperDDS()
 	c.Weak, c.Largest, c.Outside = true, 0.01, 0
 	c.JoinScore, c.JoinIoU = 0.3, 0.3
 	return c
 }
 
-// Tuned has the constants that were best on one half of a dashcam clip, for a detector of one stage whose proposals are of the classes that are looked for
+// TunedDDS has the constants that were best on one half of a dashcam clip, for a detector of one stage whose proposals are of the classes that are looked for
 // (bench/REPRODUCTION.md, which judges them on the other half): what is asked for is asked for in all frames of a segment, so that it can be predicted
 // from one to the next.
-func Tuned() Config {
-	c := Repo()
+func TunedDDS() DDS {
+	c := RepoDDS()
 	c.Low, c.High = videoext.Quality{QP: 40, Scale: 0.6}, videoext.Quality{QP: 26, Scale: 0.8}
 	c.Weak, c.Largest, c.JoinIoU = false, 0.04, 0
 	c.Objectness, c.Enlarge, c.Hold, c.Blocks = 0.1, 0.5, c.Frames, true
@@ -84,7 +83,7 @@ func Tuned() Config {
 }
 
 // Check says what is wrong with a configuration.
-func (c *Config) Check() error {
+func (c *DDS) Check() error {
 	for _, q := range []videoext.Quality{c.Low, c.High} {
 		if err := q.Check(); err != nil {
 			return fmt.Errorf("dds: %w", err)
@@ -106,17 +105,17 @@ func (c *Config) Check() error {
 }
 
 // New is DDS as a method. The configuration has been checked.
-func New(c Config) method.Method {
+func (c DDS) New() method.Method {
 	setting := fmt.Sprintf("%d/%d", c.Low.QP, c.High.QP)
 	if c.Adapt != nil {
 		setting = "adaptive"
 	}
 	return method.Method{Name: "dds", Setting: setting, Frames: c.Frames, Inferences: 2, New: func() (method.Camera, method.Server) {
-		return newCamera(c), newServer(c)
+		return newDDSCamera(c), newDDSServer(c)
 	}}
 }
 
 // wantedDetections are the detections that are looked for.
-func (c *Config) wantedDetections(all []videoext.Detection) []videoext.Detection {
+func (c *DDS) wantedDetections(all []videoext.Detection) []videoext.Detection {
 	return videoext.OfClasses(all, c.Classes)
 }

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"math"
@@ -9,46 +9,18 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
-	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
 )
 
-var profile = []Operating{
+var operatingPoints = []OperatingPoint{
 	{Quality: videoext.Quality{QP: 44, Scale: 0.5}, Skip: 4, Rate: 5e3, Accuracy: 0.4},
 	{Quality: videoext.Quality{QP: 36, Scale: 0.8}, Skip: 1, Rate: 20e3, Accuracy: 0.7},
 	{Quality: videoext.Quality{QP: 44, Scale: 1}, Rate: 25e3, Accuracy: 0.6}, // worse than the one before
 	{Quality: videoext.Quality{QP: 24, Scale: 1}, Rate: 90e3, Accuracy: 1},
 }
 
-func methods(t *testing.T) (all []method.Method) {
-	plain := Plain{Common: Usual(), Quality: videoext.Quality{QP: 36, Scale: 0.8}}
-	cloudseg, vigil, eaar, accmpeg, glimpse := DefaultCloudSeg(), DefaultVigil(), DefaultEAAR(), DefaultAccMPEG(), DefaultGlimpse()
-	aw, budget := DefaultAWStream(profile), DefaultAWStream(profile)
-	budget.Budget = 30e3
-	reducto := Reducto{Common: Usual(), Quality: plain.Quality, Feature: method.Edge, Threshold: 0.1}
-	profiled := reducto
-	profiled.Profile = &FilterProfile{Target: 0.9, Longest: 1}
-	profiled.Profile.Learn([]float64{1, 0.1, 0.1, 0.5}, []float64{0.05, 0.2, 0.4}, func(frames []int) float64 { return float64(len(frames)) / 3 })
-	for _, c := range []interface {
-		Check() error
-		New() method.Method
-	}{&plain, &cloudseg, &vigil, &eaar, &accmpeg, &glimpse, &aw, &budget, &reducto, &profiled} {
-		if err := c.Check(); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, c.New())
-	}
-	return all
-}
-
-func TestContract(t *testing.T) {
-	for _, m := range methods(t) {
-		t.Run(m.Name+" "+m.Setting, func(t *testing.T) { methodtest.Run(t, m) })
-	}
-}
-
 func TestPareto(t *testing.T) {
-	front := Pareto(profile)
-	if len(front) != 3 || slices.Contains(front, profile[2]) {
+	front := Pareto(operatingPoints)
+	if len(front) != 3 || slices.Contains(front, operatingPoints[2]) {
 		t.Errorf("front %v", front)
 	}
 	for rate, want := range map[float64]int{1: 0, 5e3: 0, 19e3: 0, 20e3: 1, 89e3: 1, 1e9: 2} {
@@ -60,7 +32,7 @@ func TestPareto(t *testing.T) {
 
 // The phases are those of figure 8 of the paper.
 func TestAWStreamFollowsTheLink(t *testing.T) {
-	c := DefaultAWStream(Pareto(profile))
+	c := DefaultAWStream(Pareto(operatingPoints))
 	a := &awstreamCamera{c: c}
 	step := func(bandwidth float64, backlog, level int, p phase) {
 		t.Helper()
@@ -86,12 +58,12 @@ func TestAWStreamFollowsTheLink(t *testing.T) {
 	}
 }
 
-func TestDiffering(t *testing.T) {
+func TestKeptFrames(t *testing.T) {
 	differences := []float64{math.Inf(1), 0.1, 0.1, 0.3, 0, 0.05, 0.2}
-	if got := Differing(differences, 0.15); !slices.Equal(got, []int{0, 2, 3, 6}) {
+	if got := keptFrames(differences, 0.15); !slices.Equal(got, []int{0, 2, 3, 6}) {
 		t.Errorf("frames %v", got)
 	}
-	if got := Differing(differences, 10); !slices.Equal(got, []int{0}) {
+	if got := keptFrames(differences, 10); !slices.Equal(got, []int{0}) {
 		t.Errorf("frames %v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package dds
+package methods
 
 import (
 	"slices"
@@ -8,16 +8,16 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// server is the side of the network.
-type server struct {
-	c       Config
-	pending []*pending        // in order; at most Keep and two more
+// ddsServer is the side of the network.
+type ddsServer struct {
+	c       DDS
+	pending []*openSegment    // in order; at most Keep and two more
 	last    videoext.Findings // of the last frame of segment at, none behind which has results
 	at      method.Segment
 }
 
-// pending is a segment without its final results.
-type pending struct {
+// openSegment is a segment without its final results.
+type openSegment struct {
 	segment method.Segment
 	of      int
 	frames  []int
@@ -27,10 +27,10 @@ type pending struct {
 	skipped bool                // stream B does not come
 }
 
-func newServer(c Config) *server { return &server{c: c} }
+func newDDSServer(c DDS) *ddsServer { return &ddsServer{c: c} }
 
 // Step implements method.Server.
-func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
+func (s *ddsServer) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
 	switch e := event.(type) {
 	case method.Arrived:
 		do = s.arrived(e)
@@ -48,7 +48,7 @@ func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.
 	return append(do, s.expireSegments(now)...)
 }
 
-func (s *server) findPending(segment method.Segment) *pending {
+func (s *ddsServer) findPending(segment method.Segment) *openSegment {
 	for _, p := range s.pending {
 		if p.segment == segment {
 			return p
@@ -57,9 +57,9 @@ func (s *server) findPending(segment method.Segment) *pending {
 	return nil
 }
 
-func (s *server) arrived(e method.Arrived) []method.ServerAction {
+func (s *ddsServer) arrived(e method.Arrived) []method.ServerAction {
 	if e.Stream == method.A {
-		s.pending = append(s.pending, &pending{segment: e.Segment, of: e.Of, frames: e.Frames})
+		s.pending = append(s.pending, &openSegment{segment: e.Segment, of: e.Of, frames: e.Frames})
 		return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.A, Frames: e.Frames, How: method.Plain{}}}
 	}
 	p := s.findPending(e.Segment)
@@ -74,7 +74,7 @@ func (s *server) arrived(e method.Arrived) []method.ServerAction {
 	return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.B, Frames: e.Frames, How: method.Pasted{Regions: pasted}}}
 }
 
-func (s *server) handleInferred(now time.Duration, e method.Inferred) []method.ServerAction {
+func (s *ddsServer) handleInferred(now time.Duration, e method.Inferred) []method.ServerAction {
 	p := s.findPending(e.Segment)
 	switch {
 	case p == nil:
@@ -103,11 +103,11 @@ func (s *server) handleInferred(now time.Duration, e method.Inferred) []method.S
 }
 
 // handleMissing is called when a stream of a segment does not come.
-func (s *server) handleMissing(segment method.Segment, stream method.Stream, of int) []method.ServerAction {
+func (s *ddsServer) handleMissing(segment method.Segment, stream method.Stream, of int) []method.ServerAction {
 	p := s.findPending(segment)
 	switch {
 	case p == nil && stream == method.A:
-		return s.finishSegment(&pending{segment: segment, of: of}, nil)
+		return s.finishSegment(&openSegment{segment: segment, of: of}, nil)
 	case p == nil:
 		return nil
 	case stream == method.A || p.low != nil:
@@ -118,17 +118,17 @@ func (s *server) handleMissing(segment method.Segment, stream method.Stream, of 
 }
 
 // finishSegment gives a segment's final results, of stream B too if that was looked at.
-func (s *server) finishSegment(p *pending, high *method.Inferred) []method.ServerAction {
+func (s *ddsServer) finishSegment(p *openSegment, high *method.Inferred) []method.ServerAction {
 	frames := s.segmentFindings(p, high)
 	if p.segment >= s.at {
 		s.last, s.at = frames[len(frames)-1], p.segment
 	}
-	s.pending = slices.DeleteFunc(s.pending, func(q *pending) bool { return q == p })
+	s.pending = slices.DeleteFunc(s.pending, func(q *openSegment) bool { return q == p })
 	return []method.ServerAction{method.Results{Segment: p.segment, Frames: frames, Final: true}}
 }
 
 // segmentFindings are those of all frames; one that was not sent, or of which nothing is known, has those of the one before.
-func (s *server) segmentFindings(p *pending, high *method.Inferred) []videoext.Findings {
+func (s *ddsServer) segmentFindings(p *openSegment, high *method.Inferred) []videoext.Findings {
 	all, last := make([]videoext.Findings, p.of), videoext.Findings{}
 	if p.segment >= s.at {
 		last = s.last
@@ -148,7 +148,7 @@ func (s *server) segmentFindings(p *pending, high *method.Inferred) []videoext.F
 }
 
 // expireSegments finishes segments whose stream B is late, and the oldest if there are too many, and says when to look again.
-func (s *server) expireSegments(now time.Duration) (do []method.ServerAction) {
+func (s *ddsServer) expireSegments(now time.Duration) (do []method.ServerAction) {
 	for i := 0; i < len(s.pending); {
 		p := s.pending[i]
 		late := p.until > 0 && now >= p.until

@@ -1,4 +1,4 @@
-package adapt
+package methods
 
 import (
 	"math"
@@ -10,16 +10,15 @@ import (
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
-	"github.com/prefillonly/prefillonly/videoext/method/methodtest"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// each calls f with every kind of knobs by every preset.
-func each(t *testing.T, f func(t *testing.T, s Settings)) {
+// forEachPreset calls f with every kind of knobs by every preset.
+func forEachPreset(t *testing.T, f func(t *testing.T, s OneAdaptSettings)) {
 	for _, knobs := range []string{"blocks", "codec", "filter"} {
 		for _, preset := range []string{"paper", "repo", "tuned"} {
 			t.Run(knobs+" "+preset, func(t *testing.T) {
-				s := Usual()
+				s := UsualOneAdapt()
 				s.Knobs, s.Preset = knobs, preset
 				f(t, s)
 			})
@@ -27,19 +26,9 @@ func each(t *testing.T, f func(t *testing.T, s Settings)) {
 	}
 }
 
-func TestMethod(t *testing.T) {
-	each(t, func(t *testing.T, s Settings) {
-		c, err := s.Config()
-		if err != nil {
-			t.Fatal(err)
-		}
-		methodtest.Run(t, c.New())
-	})
-}
-
 // TestFollowsTheGradient: settings become finer where the gradient says that the network looks, and coarser elsewhere.
 func TestFollowsTheGradient(t *testing.T) {
-	s := Usual()
+	s := UsualOneAdapt()
 	s.Preset, s.Share = "repo", 0.25
 	c, err := s.Config()
 	if err != nil {
@@ -77,8 +66,8 @@ func TestFollowsTheGradient(t *testing.T) {
 }
 
 // TestEvery: a gradient is asked for as often as is said, and not while one is under way.
-func TestEvery(t *testing.T) {
-	s := Usual()
+func TestGradientEvery(t *testing.T) {
+	s := UsualOneAdapt()
 	s.Every = 2
 	c, err := s.Config()
 	if err != nil {
@@ -113,8 +102,8 @@ func qp(t *testing.T, action method.CameraAction, block int) uint8 {
 }
 
 // TestFilter: the higher the bias, the fewer frames; the first is always there.
-func TestFilter(t *testing.T) {
-	k := Filter{Biases: []float64{3, 0, -3}}
+func TestFilterKnobs(t *testing.T) {
+	k := FilterKnobs{Biases: []float64{3, 0, -3}}
 	s := &Segment{Captured: method.Captured{Frames: 6}, Measured: [][]float64{{9, 1, 5, 1, 1, 1}, {9, 1, 1, 1, 5, 1}}}
 	for _, test := range []struct {
 		config oneadapt.Config
@@ -127,9 +116,9 @@ func TestFilter(t *testing.T) {
 }
 
 // TestStart: streams begin at the end of the knobs that is asked for, by each preset.
-func TestStart(t *testing.T) {
+func TestStartSetting(t *testing.T) {
 	for _, preset := range []string{"paper", "repo", "tuned"} {
-		s := Usual()
+		s := UsualOneAdapt()
 		s.Preset, s.Start = preset, "cheapest"
 		c, err := s.Config()
 		if err != nil {
@@ -142,20 +131,20 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestSettings(t *testing.T) {
-	for want, change := range map[string]func(*Settings){
-		"segments of 0":      func(s *Settings) { s.Frames = 0 },
-		"every 0 segments":   func(s *Settings) { s.Every = 0 },
-		"every 6 segments":   func(s *Settings) { s.Every = 6 },
-		`knobs "colour"`:     func(s *Settings) { s.Knobs = "colour" },
-		`preset "mine"`:      func(s *Settings) { s.Preset = "mine" },
-		`not "middle"`:       func(s *Settings) { s.Start = "middle" },
-		"a rate of 0":        func(s *Settings) { s.Rate = 0 },
-		"share of 1":         func(s *Settings) { s.Preset, s.Share = "repo", 1 },
-		"quality 52":         func(s *Settings) { s.Knobs, s.QP = "filter", 52 },
-		"a weight of -1 and": func(s *Settings) { s.Knobs, s.Preset, s.Weight = "filter", "repo", -1 },
+func TestOneAdaptSettings(t *testing.T) {
+	for want, change := range map[string]func(*OneAdaptSettings){
+		"segments of 0":      func(s *OneAdaptSettings) { s.Frames = 0 },
+		"every 0 segments":   func(s *OneAdaptSettings) { s.Every = 0 },
+		"every 6 segments":   func(s *OneAdaptSettings) { s.Every = 6 },
+		`knobs "colour"`:     func(s *OneAdaptSettings) { s.Knobs = "colour" },
+		`preset "mine"`:      func(s *OneAdaptSettings) { s.Preset = "mine" },
+		`not "middle"`:       func(s *OneAdaptSettings) { s.Start = "middle" },
+		"a rate of 0":        func(s *OneAdaptSettings) { s.Rate = 0 },
+		"share of 1":         func(s *OneAdaptSettings) { s.Preset, s.Share = "repo", 1 },
+		"quality 52":         func(s *OneAdaptSettings) { s.Knobs, s.QP = "filter", 52 },
+		"a weight of -1 and": func(s *OneAdaptSettings) { s.Knobs, s.Preset, s.Weight = "filter", "repo", -1 },
 	} {
-		s := Usual()
+		s := UsualOneAdapt()
 		change(&s)
 		if _, err := s.Config(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
@@ -170,7 +159,7 @@ func TestOtherMaps(t *testing.T) {
 	for i := range after.Y {
 		after.Y[i] = byte(i)
 	}
-	each(t, func(t *testing.T, s Settings) {
+	forEachPreset(t, func(t *testing.T, s OneAdaptSettings) {
 		c, err := s.Config()
 		if err != nil {
 			t.Fatal(err)

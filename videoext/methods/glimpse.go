@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type Glimpse struct {
 
 // DefaultGlimpse sends a frame when a twentieth of its pixels has changed.
 func DefaultGlimpse() Glimpse {
-	return Glimpse{Common: Usual(), Quality: videoext.Quality{QP: 24, Scale: 1}, Threshold: 0.05, Patience: 2 * time.Second}
+	return Glimpse{Common: UsualCommon(), Quality: videoext.Quality{QP: 24, Scale: 1}, Threshold: 0.05, Patience: 2 * time.Second}
 }
 
 // mostUnfinished is how many segments wait for results at one time; of one more the first gets them without an answer.

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type Vigil struct {
 
 // DefaultVigil has the constants of the comparison in AccMPEG (Du and others, MLSys 2022).
 func DefaultVigil() Vigil {
-	return Vigil{Common: Usual(), Score: 0.3, High: videoext.Quality{QP: 30, Scale: 1}, Outside: 51}
+	return Vigil{Common: UsualCommon(), Score: 0.3, High: videoext.Quality{QP: 30, Scale: 1}, Outside: 51}
 }
 
 // Check says what is wrong with a configuration.

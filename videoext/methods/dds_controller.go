@@ -1,4 +1,4 @@
-package dds
+package methods
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// Adapt says how the two QPs follow the bandwidth.
+// DDSAdapt says how the two QPs follow the bandwidth.
 //
 // The form is that of Imes and others, "POET" (RTAS 2015): a Kalman filter estimates the base bandwidth, what the configured QPs would take of the video
 // as it is now, out of what the QPs in use took; the budget over that says how dear they may be. Each stream has a base of its own, since what stream B
 // of a segment takes is known a segment later than what stream A does. That DDS's own controller (SIGCOMM 2020) is of this form was not checked against its
 // text, and the constants are this package's own.
-type Adapt struct {
+type DDSAdapt struct {
 	Finer, Coarser int     // by how much both QPs may be below and above the configured ones
 	Process        float64 // variance of a base's change from segment to segment, relative to its square
 	Noise          float64 // variance of what one segment takes, likewise
@@ -23,15 +23,15 @@ type Adapt struct {
 	Drain          float64 // of the backlog that is to be sent in one segment's time
 }
 
-// DefaultAdapt goes from six times the bytes of the configured QPs to a sixth.
-func DefaultAdapt() *Adapt {
-	return &Adapt{Finer: 16, Coarser: 16, Process: 0.01, Noise: 0.04, Share: 0.9, Drain: 0.5}
+// DefaultDDSAdapt goes from six times the bytes of the configured QPs to a sixth.
+func DefaultDDSAdapt() *DDSAdapt {
+	return &DDSAdapt{Finer: 16, Coarser: 16, Process: 0.01, Noise: 0.04, Share: 0.9, Drain: 0.5}
 }
 
 // relativeBytes is how many bytes a QP takes relative to another one: 6 more halve them.
 func relativeBytes(qp, than int) float64 { return math.Exp2(float64(than-qp) / 6) }
 
-func (a *Adapt) check() error {
+func (a *DDSAdapt) check() error {
 	switch {
 	case a == nil:
 		return nil
@@ -43,16 +43,16 @@ func (a *Adapt) check() error {
 	return nil
 }
 
-// controller picks the QPs of both streams.
-type controller struct {
-	a     *Adapt // nil: they are the configured ones
-	qps   [2]int // the configured ones, of streams A and B
-	bases [2]base
-	used  []use // the last of them, at most maxUsed
+// ddsController picks the QPs of both streams.
+type ddsController struct {
+	a     *DDSAdapt // nil: they are the configured ones
+	qps   [2]int    // the configured ones, of streams A and B
+	bases [2]baseBytes
+	used  []segmentUse // the last of them, at most maxUsed
 }
 
-// use is what a segment is encoded with.
-type use struct {
+// segmentUse is what a segment is encoded with.
+type segmentUse struct {
 	segment method.Segment
 	qps     [2]int
 }
@@ -60,14 +60,14 @@ type use struct {
 // maxUsed is how many segments are remembered: stream B comes later than A.
 const maxUsed = 4
 
-// base is what the configured QP takes of one stream, in bytes a segment.
-type base struct {
+// baseBytes is what the configured QP takes of one stream, in bytes a segment.
+type baseBytes struct {
 	bytes    float64
 	variance float64 // relative to its square; 0: nothing is known
 }
 
 // updateEstimate is the Kalman filter's step: what was seen is the base and noise.
-func (b *base) updateEstimate(a *Adapt, seen float64) {
+func (b *baseBytes) updateEstimate(a *DDSAdapt, seen float64) {
 	if b.variance == 0 {
 		b.bytes, b.variance = seen, a.Noise
 		return
@@ -79,7 +79,7 @@ func (b *base) updateEstimate(a *Adapt, seen float64) {
 }
 
 // recordSentBytes counts what a stream of a segment took: once, and 0 if nothing was asked for.
-func (c *controller) recordSentBytes(segment method.Segment, stream method.Stream, bytes int) {
+func (c *ddsController) recordSentBytes(segment method.Segment, stream method.Stream, bytes int) {
 	for _, u := range c.used {
 		if u.segment == segment {
 			c.bases[stream].updateEstimate(c.a, float64(bytes)/relativeBytes(u.qps[stream], c.qps[stream]))
@@ -88,17 +88,17 @@ func (c *controller) recordSentBytes(segment method.Segment, stream method.Strea
 }
 
 // nextQPs are the QPs of a segment. It was captured so long after the one before, for a link of a bandwidth in bytes a second on which so many bytes wait.
-func (c *controller) nextQPs(segment method.Segment, took time.Duration, link method.Link) [2]int {
+func (c *ddsController) nextQPs(segment method.Segment, took time.Duration, link method.Link) [2]int {
 	if c.a == nil {
 		return c.qps
 	}
 	qps := c.chooseQPs(took, link)
-	c.used = append(c.used[max(0, len(c.used)-maxUsed+1):len(c.used):len(c.used)], use{segment, qps})
+	c.used = append(c.used[max(0, len(c.used)-maxUsed+1):len(c.used):len(c.used)], segmentUse{segment, qps})
 	return qps
 }
 
 // chooseQPs are the finest QPs within the budget. Before anything is known of the video, or of the link, they are the configured ones.
-func (c *controller) chooseQPs(took time.Duration, link method.Link) [2]int {
+func (c *ddsController) chooseQPs(took time.Duration, link method.Link) [2]int {
 	a := c.a
 	if c.bases[method.A].variance == 0 || link.Bandwidth <= 0 {
 		return c.qps
@@ -113,7 +113,7 @@ func (c *controller) chooseQPs(took time.Duration, link method.Link) [2]int {
 }
 
 // offsetQPs are QPs that are so much higher than the configured ones, as far as there are such.
-func (c *controller) offsetQPs(by int) (qps [2]int) {
+func (c *ddsController) offsetQPs(by int) (qps [2]int) {
 	for stream, qp := range c.qps {
 		qps[stream] = min(max(qp+by, 0), media.MaxQP)
 	}
@@ -121,7 +121,7 @@ func (c *controller) offsetQPs(by int) (qps [2]int) {
 }
 
 // segmentBytes is what a segment is to take.
-func (c *controller) segmentBytes(qps [2]int) (sum float64) {
+func (c *ddsController) segmentBytes(qps [2]int) (sum float64) {
 	for stream, b := range c.bases {
 		sum += b.bytes * relativeBytes(qps[stream], c.qps[stream])
 	}

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ type CloudSeg struct {
 
 // DefaultCloudSeg halves the frame each way, as the paper has it, and has the finer QP that leaves room for.
 func DefaultCloudSeg() CloudSeg {
-	return CloudSeg{Plain: Plain{Common: Usual(), Quality: videoext.Quality{QP: 28, Scale: 0.5}}, Factor: 2}
+	return CloudSeg{Plain: Plain{Common: UsualCommon(), Quality: videoext.Quality{QP: 28, Scale: 0.5}}, Factor: 2}
 }
 
 // Check says what is wrong with a configuration.

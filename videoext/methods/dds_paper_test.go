@@ -1,4 +1,4 @@
-package dds
+package methods
 
 import (
 	"math"
@@ -31,18 +31,18 @@ func TestFigure32(t *testing.T) {
 		f.Proposals = append(f.Proposals, videoext.Proposal{Region: want[i], Objectness: 0.5})
 	}
 	f.Proposals = append(f.Proposals, videoext.Proposal{Region: square(0.8, 0.5, 0.1), Objectness: 0.49})
-	c := Paper()
+	c := PaperDDS()
 	if sure, regions := c.splitDetections(&f); len(sure) != 3 || !slices.Equal(regions, want) {
 		t.Errorf("%d are sure, and %v are asked for; want %v", len(sure), regions, want)
 	}
 }
 
 // TestWeak holds that the published code's settings ask for detections that are not sure.
-func TestWeak(t *testing.T) {
+func TestWeakDetections(t *testing.T) {
 	f := videoext.Findings{Detections: []videoext.Detection{
 		{Region: square(0.1, 0.1, 0.09), Score: 0.45}, {Region: square(0.5, 0.1, 0.2), Score: 0.45}, {Region: square(0.1, 0.5, 0.09), Score: 0.2},
 	}}
-	paper, repo := Paper(), Repo()
+	paper, repo := PaperDDS(), RepoDDS()
 	if _, regions := paper.splitDetections(&f); regions != nil {
 		t.Errorf("the paper's settings ask for %v", regions)
 	}
@@ -54,11 +54,11 @@ func TestWeak(t *testing.T) {
 // TestUnsureMask holds that regions cover the pixels with small margins, and few others.
 func TestUnsureMask(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	c := Paper()
+	c := PaperDDS()
 	for n := range 200 {
 		m := &videoext.Mask{Width: 1 + r.IntN(200), Height: 1 + r.IntN(200)}
 		m.Class, m.Margin = make([]uint8, m.Width*m.Height), make([]uint8, m.Width*m.Height)
-		columns, rows := min(grid, m.Width), min(grid, m.Height)
+		columns, rows := min(maskGrid, m.Width), min(maskGrid, m.Height)
 		unsure := make([]bool, columns*rows)
 		for i := range unsure {
 			unsure[i] = r.IntN(3) == 0
@@ -100,9 +100,9 @@ func TestUnsureMask(t *testing.T) {
 }
 
 // TestShown holds that what is shown in a black frame has whole macroblocks, and all that is asked for.
-func TestShown(t *testing.T) {
+func TestShownRegions(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	c := newCamera(Tuned())
+	c := newDDSCamera(TunedDDS())
 	for range 1000 {
 		const w, h = 768, 432
 		x, y := r.Float32(), r.Float32()
@@ -119,7 +119,7 @@ func TestShown(t *testing.T) {
 }
 
 // TestHold holds that a region is asked for in the frames near its own.
-func TestHold(t *testing.T) {
+func TestHoldRegions(t *testing.T) {
 	a, b := square(0, 0, 0.1), square(0.5, 0.5, 0.1)
 	got := holdRegions([][]videoext.Region{{a}, nil, nil, {b}, {b}}, 1)
 	for i, want := range [][]videoext.Region{{a}, {a}, {b}, {b}, {b}} {
@@ -129,7 +129,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-func adapting() *controller { return &controller{a: DefaultAdapt(), qps: [2]int{40, 26}} }
+func adapting() *ddsController { return &ddsController{a: DefaultDDSAdapt(), qps: [2]int{40, 26}} }
 
 // TestControllerFollows holds that bytes follow a bandwidth that changes, on a video that gets dearer, within a few segments; what stream B takes is known
 // a segment later than what stream A does, and it is most of it.
@@ -185,7 +185,7 @@ func TestControllerBegins(t *testing.T) {
 func TestControllerBacklog(t *testing.T) {
 	idle, jammed := adapting(), adapting()
 	for n := range method.Segment(20) {
-		for c, backlog := range map[*controller]int{idle: 0, jammed: 60_000} {
+		for c, backlog := range map[*ddsController]int{idle: 0, jammed: 60_000} {
 			link := method.Link{Bandwidth: 50_000, Backlog: backlog}
 			qps := c.nextQPs(n, time.Second, link)
 			c.recordSentBytes(n, method.A, int(20_000*relativeBytes(qps[method.A], 40)))
@@ -197,14 +197,14 @@ func TestControllerBacklog(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	for what, change := range map[string]func(*Config){
-		"QP": func(c *Config) { c.Low.QP = 52 }, "scale": func(c *Config) { c.High.Scale = 0 }, "frames": func(c *Config) { c.Frames = 0 },
-		"keep": func(c *Config) { c.Keep = 0 }, "outside": func(c *Config) { c.Outside = 60 }, "hold": func(c *Config) { c.Hold = -1 },
-		"patience": func(c *Config) { c.Patience = 0 }, "variances": func(c *Config) { c.Adapt = &Adapt{} },
-		"coarser": func(c *Config) { c.Adapt = DefaultAdapt(); c.Adapt.Coarser = 60 },
+func TestCheckDDS(t *testing.T) {
+	for what, change := range map[string]func(*DDS){
+		"QP": func(c *DDS) { c.Low.QP = 52 }, "scale": func(c *DDS) { c.High.Scale = 0 }, "frames": func(c *DDS) { c.Frames = 0 },
+		"keep": func(c *DDS) { c.Keep = 0 }, "outside": func(c *DDS) { c.Outside = 60 }, "hold": func(c *DDS) { c.Hold = -1 },
+		"patience": func(c *DDS) { c.Patience = 0 }, "variances": func(c *DDS) { c.Adapt = &DDSAdapt{} },
+		"coarser": func(c *DDS) { c.Adapt = DefaultDDSAdapt(); c.Adapt.Coarser = 60 },
 	} {
-		c := Paper()
+		c := PaperDDS()
 		change(&c)
 		if c.Check() == nil {
 			t.Errorf("%s: %+v is taken", what, c)
@@ -214,7 +214,7 @@ func TestCheck(t *testing.T) {
 
 // TestLateAnswer holds that a segment that was given up is skipped once, and that a late answer does nothing.
 func TestLateAnswer(t *testing.T) {
-	c := newCamera(Paper())
+	c := newDDSCamera(PaperDDS())
 	var skipped []method.Segment
 	for n := range method.Segment(5) {
 		for _, do := range c.Step(0, method.Captured{Segment: n, Frames: 2, Width: 320, Height: 192}) {

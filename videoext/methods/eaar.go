@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ type EAAR struct {
 
 // DefaultEAAR has the constants of the comparison in AccMPEG (Du and others, MLSys 2022).
 func DefaultEAAR() EAAR {
-	return EAAR{Common: Usual(), Objectness: 0.7, Largest: 0.1, Grow: 0.25, High: videoext.Quality{QP: 30, Scale: 1}, Low: 36}
+	return EAAR{Common: UsualCommon(), Objectness: 0.7, Largest: 0.1, Grow: 0.25, High: videoext.Quality{QP: 30, Scale: 1}, Low: 36}
 }
 
 // Check says what is wrong with a configuration.

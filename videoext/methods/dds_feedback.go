@@ -1,4 +1,4 @@
-package dds
+package methods
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 )
 
 // splitDetections are the sure detections of a frame in low quality, and the regions to be asked for (section 3.1.2).
-func (c *Config) splitDetections(f *videoext.Findings) (sure []videoext.Detection, regions []videoext.Region) {
+func (c *DDS) splitDetections(f *videoext.Findings) (sure []videoext.Detection, regions []videoext.Region) {
 	if f.Mask != nil {
 		return nil, c.unsureRegions(f.Mask)
 	}
@@ -71,7 +71,7 @@ func holdRegions(regions [][]videoext.Region, frames int) [][]videoext.Region {
 }
 
 // joinDetections makes one of detections that overlap, if the configuration says so.
-func (c *Config) joinDetections(all []videoext.Detection) []videoext.Detection {
+func (c *DDS) joinDetections(all []videoext.Detection) []videoext.Detection {
 	if c.JoinIoU == 0 {
 		return all
 	}
@@ -80,7 +80,7 @@ func (c *Config) joinDetections(all []videoext.Detection) []videoext.Detection {
 }
 
 // combineFindings is what was found in a frame, of both streams. Stream B was pasted onto stream A, so its mask is of all, too.
-func (c *Config) combineFindings(low, high *videoext.Findings) videoext.Findings {
+func (c *DDS) combineFindings(low, high *videoext.Findings) videoext.Findings {
 	if high.Mask != nil {
 		return videoext.Findings{Mask: high.Mask}
 	}
@@ -97,21 +97,21 @@ func (c *Config) combineFindings(low, high *videoext.Findings) videoext.Findings
 }
 
 // lowFindings is what was found in a frame of stream A alone.
-func (c *Config) lowFindings(low *videoext.Findings) videoext.Findings {
+func (c *DDS) lowFindings(low *videoext.Findings) videoext.Findings {
 	return videoext.Findings{Detections: c.joinDetections(c.wantedDetections(low.Detections)), Mask: low.Mask}
 }
 
-// grid is how many parts the frame has each way when unsure pixels are looked for: about the macroblocks of a frame of 720 lines
+// maskGrid is how many parts the frame has each way when unsure pixels are looked for: about the macroblocks of a frame of 720 lines
 // for the longer side.
-const grid = 64
+const maskGrid = 64
 
 // unsureRegions are regions of a mask whose pixels' margins are small: the parts of a grid in which enough of them are, joined along rows, and rows
 // of the same extent with each other.
-func (c *Config) unsureRegions(m *videoext.Mask) (regions []videoext.Region) {
+func (c *DDS) unsureRegions(m *videoext.Mask) (regions []videoext.Region) {
 	if len(m.Margin) != m.Width*m.Height || m.Width < 1 || m.Height < 1 {
 		return nil
 	}
-	columns, rows := min(grid, m.Width), min(grid, m.Height)
+	columns, rows := min(maskGrid, m.Width), min(maskGrid, m.Height)
 	var open []videoext.Region // those of the row above
 	for y := range rows {
 		var row []videoext.Region
@@ -142,7 +142,7 @@ func (c *Config) unsureRegions(m *videoext.Mask) (regions []videoext.Region) {
 }
 
 // unsurePart says whether enough pixels of one part of the grid have small margins.
-func (c *Config) unsurePart(m *videoext.Mask, x, y, columns, rows int) bool {
+func (c *DDS) unsurePart(m *videoext.Mask, x, y, columns, rows int) bool {
 	n, few := 0, 0
 	for py := y * m.Height / rows; py < (y+1)*m.Height/rows; py++ {
 		for px := x * m.Width / columns; px < (x+1)*m.Width/columns; px++ {

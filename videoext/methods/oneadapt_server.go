@@ -1,4 +1,4 @@
-package adapt
+package methods
 
 import (
 	"time"
@@ -6,21 +6,21 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// server is the side of the network: it looks at all that arrives, and answers with the gradient of the last frame of a segment that it has seen. While one is
+// oneAdaptServer is the side of the network: it looks at all that arrives, and answers with the gradient of the last frame of a segment that it has seen. While one is
 // under way no other is asked for, so that gradients that take long are fewer, and not late.
-type server struct {
+type oneAdaptServer struct {
 	method.OneStream
 	every   method.Segment // segments from one gradient to the next, at least
 	busy    bool
 	segment method.Segment // whose gradient was asked for last; negative: none
 }
 
-func newServer(c *Config) *server {
-	return &server{every: method.Segment(c.Every), segment: -1, OneStream: method.OneStream{How: method.Plain{}, Classes: c.Classes}}
+func newOneAdaptServer(c *OneAdapt) *oneAdaptServer {
+	return &oneAdaptServer{every: method.Segment(c.Every), segment: -1, OneStream: method.OneStream{How: method.Plain{}, Classes: c.Classes}}
 }
 
 // Step implements method.Server.
-func (s *server) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
+func (s *oneAdaptServer) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
 	switch e := event.(type) {
 	case method.Inferred:
 		results := s.OneStream.Step(now, event)

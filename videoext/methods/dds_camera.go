@@ -1,4 +1,4 @@
-package dds
+package methods
 
 import (
 	"slices"
@@ -9,27 +9,27 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/method"
 )
 
-// camera is the side of the frames.
-type camera struct {
-	c        Config
-	control  controller
+// ddsCamera is the side of the frames.
+type ddsCamera struct {
+	c        DDS
+	control  ddsController
 	link     method.Link
-	recent   []recent // segments that stream B may be asked of, at most Keep
+	recent   []recentSegment // segments that stream B may be asked of, at most Keep
 	captured time.Duration
 }
 
-// recent is a segment whose frames are kept.
-type recent struct {
+// recentSegment is a segment whose frames are kept.
+type recentSegment struct {
 	method.Captured
 	high videoext.Quality
 }
 
-func newCamera(c Config) *camera {
-	return &camera{c: c, control: controller{a: c.Adapt, qps: [2]int{c.Low.QP, c.High.QP}}}
+func newDDSCamera(c DDS) *ddsCamera {
+	return &ddsCamera{c: c, control: ddsController{a: c.Adapt, qps: [2]int{c.Low.QP, c.High.QP}}}
 }
 
 // Step implements method.Camera.
-func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.CameraAction {
+func (c *ddsCamera) Step(now time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
 		return c.onCaptured(now, e)
@@ -45,7 +45,7 @@ func (c *camera) Step(now time.Duration, event method.CameraEvent) []method.Came
 	return nil
 }
 
-func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.CameraAction) {
+func (c *ddsCamera) onCaptured(now time.Duration, e method.Captured) (do []method.CameraAction) {
 	low, high := c.c.Low, c.c.High
 	qps := c.control.nextQPs(e.Segment, now-c.captured, c.link)
 	low.QP, high.QP, c.captured = qps[method.A], qps[method.B], now
@@ -55,7 +55,7 @@ func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.C
 	for len(c.recent) >= c.c.Keep {
 		do = append(do, c.skipStreamB(0)...)
 	}
-	c.recent = append(c.recent, recent{e, high})
+	c.recent = append(c.recent, recentSegment{e, high})
 	frames := make([]int, e.Frames)
 	for i := range frames {
 		frames[i] = i
@@ -64,14 +64,14 @@ func (c *camera) onCaptured(now time.Duration, e method.Captured) (do []method.C
 }
 
 // encoderSettings are those of a quality.
-func (c *camera) encoderSettings(q videoext.Quality, e method.Captured) media.Settings {
+func (c *ddsCamera) encoderSettings(q videoext.Quality, e method.Captured) media.Settings {
 	s := q.Settings(e.Width, e.Height)
 	s.BFrames = c.c.BFrames
 	return s
 }
 
 // shownRegions are the parts of a black frame that are not black.
-func (c *camera) shownRegions(regions []videoext.Region, width, height int) []videoext.Region {
+func (c *ddsCamera) shownRegions(regions []videoext.Region, width, height int) []videoext.Region {
 	if !c.c.Blocks {
 		return regions
 	}
@@ -88,14 +88,14 @@ func (c *camera) shownRegions(regions []videoext.Region, width, height int) []vi
 }
 
 // skipStreamB gives a recent segment up without stream B.
-func (c *camera) skipStreamB(i int) []method.CameraAction {
+func (c *ddsCamera) skipStreamB(i int) []method.CameraAction {
 	r := c.recent[i]
 	c.recent = slices.Delete(c.recent, i, i+1)
 	return []method.CameraAction{method.Skip{Segment: r.Segment, Stream: method.B, Of: r.Frames}, method.Release{Segment: r.Segment}}
 }
 
-func (c *camera) onWanted(segment method.Segment, regions [][]videoext.Region) []method.CameraAction {
-	i := slices.IndexFunc(c.recent, func(r recent) bool { return r.Segment == segment })
+func (c *ddsCamera) onWanted(segment method.Segment, regions [][]videoext.Region) []method.CameraAction {
+	i := slices.IndexFunc(c.recent, func(r recentSegment) bool { return r.Segment == segment })
 	if i < 0 {
 		return nil
 	}

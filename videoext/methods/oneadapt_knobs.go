@@ -1,4 +1,4 @@
-package adapt
+package methods
 
 import (
 	"errors"
@@ -26,14 +26,14 @@ type Knobs interface {
 	Cost(v *method.Variant, bytes int) float64
 }
 
-// Blocks has a knob for each macroblock: its quantiser (pipelines a and i).
-type Blocks struct {
+// BlockKnobs has a knob for each macroblock: its quantiser (pipelines a and i).
+type BlockKnobs struct {
 	QPs []int // the coarsest first
 }
 
-func (b *Blocks) name() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
+func (b *BlockKnobs) name() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
 
-func (b *Blocks) check() error { return checkLadder("QP", b.QPs, 0, media.MaxQP) }
+func (b *BlockKnobs) check() error { return checkLadder("QP", b.QPs, 0, media.MaxQP) }
 
 // checkLadder holds settings to be at least two, ever finer, and in a range.
 func checkLadder(what string, values []int, least, most int) error {
@@ -48,7 +48,7 @@ func checkLadder(what string, values []int, least, most int) error {
 	return nil
 }
 
-func (b *Blocks) Of(width, height int) []oneadapt.Knob {
+func (b *BlockKnobs) Of(width, height int) []oneadapt.Knob {
 	knobs := make([]oneadapt.Knob, len(macroblockGrid(width, height).QP))
 	one := quantiserKnob("QP of a macroblock", b.QPs)
 	for i := range knobs {
@@ -72,9 +72,9 @@ func quantiserKnob(name string, qps []int) oneadapt.Knob {
 	return k
 }
 
-func (b *Blocks) Features() []method.Feature { return nil }
+func (b *BlockKnobs) Features() []method.Feature { return nil }
 
-func (b *Blocks) Variant(s *Segment, c oneadapt.Config) method.Variant {
+func (b *BlockKnobs) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	m := macroblockGrid(s.Width, s.Height)
 	for i := range m.QP {
 		m.QP[i] = uint8(b.QPs[c[i]])
@@ -84,20 +84,20 @@ func (b *Blocks) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	return method.Variant{Frames: s.frameNumbers(), Settings: settings}
 }
 
-func (b *Blocks) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+func (b *BlockKnobs) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
 
-// Codec has knobs of the encoder, for all of a frame (pipeline b).
-type Codec struct {
+// CodecKnobs has knobs of the encoder, for all of a frame (pipeline b).
+type CodecKnobs struct {
 	QPs    []int     // the coarsest first
 	Scales []float64 // of the frame's width and height, the smallest first
 	Biases []int     // to B-frames, the most of them first; one: it is no knob
 }
 
-func (k *Codec) name() string {
+func (k *CodecKnobs) name() string {
 	return fmt.Sprintf("codec, QP %v, scale %v, bias %v", k.QPs, k.Scales, k.Biases)
 }
 
-func (k *Codec) check() error {
+func (k *CodecKnobs) check() error {
 	if len(k.Scales) < 2 || !slices.IsSorted(k.Scales) || k.Scales[0] < 0.1 || k.Scales[len(k.Scales)-1] > 1 || slices.Compact(slices.Clone(k.Scales))[len(k.Scales)-1] == 0 {
 		return fmt.Errorf("oneadapt: scales are %v; they are to be at least two, 0.1 to 1, and go up", k.Scales)
 	}
@@ -112,7 +112,7 @@ func (k *Codec) check() error {
 	return checkLadder("QP", k.QPs, 0, media.MaxQP)
 }
 
-func (k *Codec) Of(int, int) []oneadapt.Knob {
+func (k *CodecKnobs) Of(int, int) []oneadapt.Knob {
 	knobs := []oneadapt.Knob{quantiserKnob("QP", k.QPs), {Name: "scale", Places: make([]float64, len(k.Scales))}}
 	low, high := k.Scales[0], k.Scales[len(k.Scales)-1]
 	for i, s := range k.Scales {
@@ -124,12 +124,12 @@ func (k *Codec) Of(int, int) []oneadapt.Knob {
 	return knobs
 }
 
-func (k *Codec) Features() []method.Feature { return nil }
+func (k *CodecKnobs) Features() []method.Feature { return nil }
 
 // bFrames is how many there may be in a row; fewer by their bias.
 const bFrames = 3
 
-func (k *Codec) Variant(s *Segment, c oneadapt.Config) method.Variant {
+func (k *CodecKnobs) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	settings := videoext.Quality{QP: k.QPs[c[0]], Scale: k.Scales[c[1]]}.Settings(s.Width, s.Height)
 	settings.BFrames, settings.BBias = bFrames, k.Biases[0]
 	if len(k.Biases) > 1 {
@@ -138,18 +138,18 @@ func (k *Codec) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	return method.Variant{Frames: s.frameNumbers(), Settings: settings}
 }
 
-func (k *Codec) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
+func (k *CodecKnobs) Cost(_ *method.Variant, bytes int) float64 { return float64(bytes) }
 
-// Filter has two knobs of a filter of frames, for how much they differ by Pixel and by Area from the one before (pipeline c). A frame is sent if both
+// FilterKnobs has two knobs of a filter of frames, for how much they differ by Pixel and by Area from the one before (pipeline c). A frame is sent if both
 // differences are that many standard deviations above the segment's mean, as in the published code: it takes the least of what each says.
-type Filter struct {
+type FilterKnobs struct {
 	Biases  []float64 // deviations, the most first: the fewest frames
 	Quality videoext.Quality
 }
 
-func (k *Filter) name() string { return fmt.Sprintf("filter, biases %v", k.Biases) }
+func (k *FilterKnobs) name() string { return fmt.Sprintf("filter, biases %v", k.Biases) }
 
-func (k *Filter) check() error {
+func (k *FilterKnobs) check() error {
 	if len(k.Biases) < 2 {
 		return fmt.Errorf("oneadapt: %d biases of the filter; a knob has two settings at least", len(k.Biases))
 	}
@@ -161,13 +161,13 @@ func (k *Filter) check() error {
 	return k.Quality.Check()
 }
 
-func (k *Filter) Of(int, int) []oneadapt.Knob {
+func (k *FilterKnobs) Of(int, int) []oneadapt.Knob {
 	return []oneadapt.Knob{oneadapt.Even("bias of pixels", len(k.Biases)), oneadapt.Even("bias of areas", len(k.Biases))}
 }
 
-func (k *Filter) Features() []method.Feature { return []method.Feature{method.Pixel, method.Area} }
+func (k *FilterKnobs) Features() []method.Feature { return []method.Feature{method.Pixel, method.Area} }
 
-func (k *Filter) Variant(s *Segment, c oneadapt.Config) method.Variant {
+func (k *FilterKnobs) Variant(s *Segment, c oneadapt.Config) method.Variant {
 	v := method.Variant{Frames: []int{0}, Settings: k.Quality.Settings(s.Width, s.Height)}
 	for frame := 1; frame < s.Frames; frame++ {
 		differs := true
@@ -193,4 +193,4 @@ func frameDeviation(values []float64, frame int) float64 {
 }
 
 // Cost is the frames that the network looks at.
-func (k *Filter) Cost(v *method.Variant, _ int) float64 { return float64(len(v.Frames)) }
+func (k *FilterKnobs) Cost(v *method.Variant, _ int) float64 { return float64(len(v.Frames)) }

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ type AccMPEG struct {
 
 // DefaultAccMPEG has the constants of the paper's runs.
 func DefaultAccMPEG() AccMPEG {
-	return AccMPEG{Common: Usual(), Score: 0.2, High: videoext.Quality{QP: 30, Scale: 1}, Low: 40}
+	return AccMPEG{Common: UsualCommon(), Score: 0.2, High: videoext.Quality{QP: 30, Scale: 1}, Low: 40}
 }
 
 // Check says what is wrong with a configuration.

@@ -1,4 +1,4 @@
-package adapt
+package methods
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// camera is the side of the frames.
-type camera struct {
-	c        Config
+// oneAdaptCamera is the side of the frames.
+type oneAdaptCamera struct {
+	c        OneAdapt
 	adapter  *oneadapt.Adapter // nil before the first segment
 	link     method.Link
 	segments map[method.Segment]*Segment // that are not released
@@ -18,15 +18,15 @@ type camera struct {
 	told     method.Segment              // of it
 
 	queue   []method.Segment // that wait for how their frames differ, in order
-	trying  []trial          // what Try was asked for of a segment, Against first
+	trying  []knobTrial      // what Try was asked for of a segment, Against first
 	of      method.Segment
 	asked   int     // trials that the adapter has asked for; one more may be of the dearest configuration
 	dearest float64 // cost of that; 0: not known yet
 	since   int     // trials since it was measured
 }
 
-// trial is a way to encode a segment that was asked about.
-type trial struct {
+// knobTrial is a way to encode a segment that was asked about.
+type knobTrial struct {
 	config  oneadapt.Config
 	variant method.Variant
 	dearest bool // it is of the dearest configuration
@@ -48,7 +48,7 @@ func (s *Segment) frameNumbers() []int {
 }
 
 // Step implements method.Camera.
-func (c *camera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
+func (c *oneAdaptCamera) Step(_ time.Duration, event method.CameraEvent) []method.CameraAction {
 	switch e := event.(type) {
 	case method.Captured:
 		return c.handleCaptured(e)
@@ -67,7 +67,7 @@ func (c *camera) Step(_ time.Duration, event method.CameraEvent) []method.Camera
 	return nil
 }
 
-func (c *camera) handleCaptured(e method.Captured) (do []method.CameraAction) {
+func (c *oneAdaptCamera) handleCaptured(e method.Captured) (do []method.CameraAction) {
 	if c.adapter == nil {
 		var err error
 		if c.adapter, err = c.c.newAdapter(e.Width, e.Height); err != nil {
@@ -83,7 +83,7 @@ func (c *camera) handleCaptured(e method.Captured) (do []method.CameraAction) {
 	return append(do, c.askAdapter()...)
 }
 
-func (c *camera) handleMeasured(e method.Measured) []method.CameraAction {
+func (c *oneAdaptCamera) handleMeasured(e method.Measured) []method.CameraAction {
 	s := c.segments[e.Segment]
 	if s == nil || len(s.Measured) == len(c.c.Knobs.Features()) {
 		return nil
@@ -93,7 +93,7 @@ func (c *camera) handleMeasured(e method.Measured) []method.CameraAction {
 }
 
 // askAdapter asks the adapter about segments of which is known how their frames differ, in order.
-func (c *camera) askAdapter() (do []method.CameraAction) {
+func (c *oneAdaptCamera) askAdapter() (do []method.CameraAction) {
 	for len(c.queue) > 0 {
 		s := c.segments[c.queue[0]]
 		if s.Frames > 1 && len(s.Measured) < len(c.c.Knobs.Features()) {
@@ -106,7 +106,7 @@ func (c *camera) askAdapter() (do []method.CameraAction) {
 }
 
 // do carries out what the adapter asks for.
-func (c *camera) do(actions []oneadapt.Action) (do []method.CameraAction) {
+func (c *oneAdaptCamera) do(actions []oneadapt.Action) (do []method.CameraAction) {
 	var used []method.Segment
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -125,7 +125,7 @@ func (c *camera) do(actions []oneadapt.Action) (do []method.CameraAction) {
 }
 
 // use sends a segment.
-func (c *camera) use(a oneadapt.Use) []method.CameraAction {
+func (c *oneAdaptCamera) use(a oneadapt.Use) []method.CameraAction {
 	n := method.Segment(a.Interval)
 	s := c.segments[n]
 	if c.link.Jammed(c.c.MaxBacklog) {
@@ -135,23 +135,23 @@ func (c *camera) use(a oneadapt.Use) []method.CameraAction {
 	return []method.CameraAction{method.Encode{Segment: n, Stream: method.A, Frames: v.Frames, Settings: v.Settings}}
 }
 
-// refresh is after how many trials the cost of the dearest configuration is measured again.
-const refresh = 20
+// refreshTrials is after how many trials the cost of the dearest configuration is measured again.
+const refreshTrials = 20
 
 // requestTrials asks for trials, and for one of the dearest configuration where its cost is not known well.
-func (c *camera) requestTrials(a oneadapt.Measure) method.CameraAction {
+func (c *oneAdaptCamera) requestTrials(a oneadapt.Measure) method.CameraAction {
 	s := c.segments[method.Segment(a.Interval)]
 	configs := append([]oneadapt.Config{a.Against}, a.Configs...)
 	c.asked = len(configs)
 	top := oneadapt.Dearest(c.c.Knobs.Of(s.Width, s.Height))
 	known := slices.ContainsFunc(configs, func(o oneadapt.Config) bool { return slices.Equal(o, top) })
-	if c.since++; !known && (c.dearest == 0 || c.since > refresh) {
+	if c.since++; !known && (c.dearest == 0 || c.since > refreshTrials) {
 		configs = append(configs, top)
 	}
 	c.trying, c.of = c.trying[:0], s.Segment
 	for _, config := range configs {
 		dearest := slices.Equal(config, top)
-		c.trying = append(c.trying, trial{config, c.c.Knobs.Variant(s, config), dearest})
+		c.trying = append(c.trying, knobTrial{config, c.c.Knobs.Variant(s, config), dearest})
 		if dearest {
 			c.since = 0
 		}
@@ -164,7 +164,7 @@ func (c *camera) requestTrials(a oneadapt.Measure) method.CameraAction {
 }
 
 // handleTried tells the adapter.
-func (c *camera) handleTried(e method.Tried) []method.CameraAction {
+func (c *oneAdaptCamera) handleTried(e method.Tried) []method.CameraAction {
 	trials := append([]method.Trial{e.Against}, e.Trials...)
 	if c.adapter == nil || e.Segment != c.of {
 		return nil

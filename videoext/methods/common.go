@@ -1,6 +1,4 @@
-// Package baselines has the ways to stream video that others are compared with: plain H.264, AWStream, CloudSeg, Vigil, EAAR,
-// AccMPEG, Reducto and Glimpse, each after its own paper, all with the same network on the server.
-package baselines
+package methods
 
 import (
 	"fmt"
@@ -27,8 +25,8 @@ func (c *Common) settingsOf(q videoext.Quality, e method.Captured) media.Setting
 	return s
 }
 
-// Usual are the segments of a second at 10 frames/s that the published comparisons have.
-func Usual() Common { return Common{Frames: 10, MaxBacklog: 2 * time.Second} }
+// UsualCommon are the segments of a second at 10 frames/s that the published comparisons have.
+func UsualCommon() Common { return Common{Frames: 10, MaxBacklog: 2 * time.Second} }
 
 func (c *Common) check(name string) error {
 	switch {

@@ -1,4 +1,4 @@
-package baselines
+package methods
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ const (
 func (p *FilterProfile) Learn(differences []float64, thresholds []float64, accuracy func(frames []int) float64) {
 	e := FilterExample{Histogram: p.differenceHistogram(differences)}
 	for _, t := range thresholds {
-		if t > e.Threshold && accuracy(Differing(differences, t)) >= p.Target {
+		if t > e.Threshold && accuracy(keptFrames(differences, t)) >= p.Target {
 			e.Threshold = t
 		}
 	}
@@ -93,9 +93,9 @@ func (p *FilterProfile) weightedThreshold(differences []float64) float64 {
 	return sum / weights
 }
 
-// Differing are the frames of a segment that are to be sent: the first, and each for which the differences since the last one that is sent
+// keptFrames are the frames of a segment that are to be sent: the first, and each for which the differences since the last one that is sent
 // sum up to more than a threshold.
-func Differing(differences []float64, threshold float64) (frames []int) {
+func keptFrames(differences []float64, threshold float64) (frames []int) {
 	sum := 0.0
 	for i, d := range differences {
 		if sum += d; i == 0 || sum > threshold {
@@ -166,5 +166,5 @@ func (r *reductoCamera) chooseFrames(differences []float64) []int {
 	if r.c.Profile != nil {
 		threshold = r.c.Profile.weightedThreshold(differences)
 	}
-	return Differing(differences, threshold)
+	return keptFrames(differences, threshold)
 }
