@@ -11,7 +11,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva/learn"
 	"github.com/prefillonly/prefillonly/videoext/scene"
 )
 
@@ -87,7 +86,7 @@ const (
 
 // codecStudy has the other ways to set an encoder's knobs, each for links of some shares of what the dearest settings take.
 func codecStudy(study *Study) (*Study, error) {
-	table, err := learn.Streets()
+	table, err := casva.StreetTable()
 	if err != nil {
 		study.Close()
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva/learn"
+	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 )
 
 // pipelinesFlags are those of `video pipelines`.
@@ -47,7 +47,7 @@ taken for true. Time is virtual, networks and data are real.`,
 	flags.StringSliceVar(&f.pipelines, "pipelines", nil, "pipelines, with commas between them: "+strings.Join(pipelines.Names(), ", ")+" (default: all)")
 	flags.StringVar(&f.data, "data", os.Getenv("PREFILLONLY_DATA"), "directory with recordings and networks (default: $PREFILLONLY_DATA)")
 	flags.StringVar(&f.out, "out", "", "directory to write to")
-	flags.StringVar(&f.table, "record", "", "file in --out to write what each configuration of each interval takes and gives to, in place of all else: what CASVA's policy is trained on (tools/train/casva)")
+	flags.StringVar(&f.table, "record", "", "file in --out to write what each configuration of each interval takes and gives to, in place of all else: what CASVA's policy is trained on (tools/train casva)")
 	flags.Uint64Var(&f.seed, "seed", 1, "of what is drawn; 1 is not what constants were chosen on")
 	flags.IntVar(&f.threads, "threads", 1, "threads to compute with")
 	if err := command.MarkFlagRequired("out"); err != nil {
@@ -182,7 +182,7 @@ func (f *pipelinesFlags) recordTraining(source pipelines.Source) error {
 		return cli.UsageError("--record: nothing learns pipeline %s", s.Name())
 	}
 	say := progressOf()
-	table, err := learn.Record(pipeline.NewLab(s.Pipeline), s.Ladders, func(interval, of int) { say(fmt.Sprintf("interval %d", interval), interval, of) })
+	table, err := casva.RecordTable(pipeline.NewLab(s.Pipeline), s.Ladders, func(interval, of int) { say(fmt.Sprintf("interval %d", interval), interval, of) })
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ LEAST, NONE = 5, 0.5  # points of a car that is to be found, and below how many 
 
 def sweeps(binary, first, streets):
     """Pairs of what is not 0 in pillars, and cars [n, 6]: x, y, length, width, yaw, points."""
-    raw = subprocess.run([binary, "-first", str(first), "-streets", str(streets), "-sweeps", str(SWEEPS), "-apart", "1300ms", "-thin"],
+    raw = subprocess.run([binary, "lidar", "-first", str(first), "-streets", str(streets), "-sweeps", str(SWEEPS), "-apart", "1300ms", "-thin"],
                          check=True, capture_output=True).stdout
     all, at = [], 0
     while at < len(raw):
@@ -143,8 +143,8 @@ def main():
     torch.manual_seed(1)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
-        binary = pathlib.Path(name) / "lidar"
-        subprocess.run(["go", "build", "-o", binary, "./tools/train/lidar"], check=True, cwd=ROOT)
+        binary = pathlib.Path(name) / "train"
+        subprocess.run(["go", "build", "-o", binary, "./tools/train"], check=True, cwd=ROOT)
         data = sweeps(binary, 100, 64)
     print(f"{len(data)} sweeps", flush=True)
     export(train(data, np.random.default_rng(1)), ROOT / "videoext/pipeline/lidar/network.onnx")

@@ -31,7 +31,7 @@ QUALITIES = [None, (24, 1), (28, 0.8), (32, 0.8), (36, 0.8), None]
 def street(binary, directory, seed, frames, quality):
     """Frames [n, H, W, 3] in BGR, and for each its boxes [k, 5]: class and corners in pixels of W x H."""
     clip, boxes = directory / "clip.y4m", directory / "boxes.txt"
-    subprocess.run([binary, "-seed", str(seed), "-frames", str(frames), "-rate", "1", "-clip", clip, "-boxes", boxes], check=True)
+    subprocess.run([binary, "scene", "-seed", str(seed), "-frames", str(frames), "-rate", "1", "-clip", clip, "-boxes", boxes], check=True)
     source = clip
     if quality:
         qp, scale = quality
@@ -189,8 +189,8 @@ def main():
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
-        binary = directory / "scene"
-        subprocess.run(["go", "build", "-o", binary, "./tools/train/scene"], check=True, cwd=ROOT)
+        binary = directory / "train"
+        subprocess.run(["go", "build", "-o", binary, "./tools/train"], check=True, cwd=ROOT)
 
         def streets(seeds, frames, quality):
             return [pair for seed in seeds for pair in zip(*street(binary, directory, seed, frames, quality(seed)))]

@@ -58,11 +58,11 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Read(data)
+	again, err := ReadPolicy(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := Begin(3, 1e5).State([]float64{0.1, 0.2, 0.3})
+	state := BeginHistory(3, 1e5).State([]float64{0.1, 0.2, 0.3})
 	out, _ := p.Forward(state)
 	got, _ := again.Forward(state)
 	for i := range out {
@@ -74,7 +74,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("the ladders are %v", again.Ladders)
 	}
 	for n := range data {
-		if _, err := Read(data[:n]); err == nil {
+		if _, err := ReadPolicy(data[:n]); err == nil {
 			t.Fatalf("%d of %d bytes are taken for a policy", n, len(data))
 		}
 	}
@@ -85,11 +85,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(data)
 	f.Add(bytes.Replace(data, []byte{2, 0, 1}, []byte{0, 0, 1}, 1))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Read(data)
+		p, err := ReadPolicy(data)
 		if err != nil {
 			return
 		}
-		for i, place := range p.Choose(Begin(len(p.Ladders), 1e5).State(make([]float64, Content))) {
+		for i, place := range p.Choose(BeginHistory(len(p.Ladders), 1e5).State(make([]float64, Content))) {
 			if place < 0 || place >= len(p.Ladders[i]) {
 				t.Errorf("knob %d: place %d of %d", i, place, len(p.Ladders[i]))
 			}

@@ -36,7 +36,7 @@ type History struct {
 }
 
 // Begin is the history of a stream whose link has been measured.
-func Begin(knobs int, rate float64) *History {
+func BeginHistory(knobs int, rate float64) *History {
 	h := &History{Choice: make([]float64, knobs)}
 	for i := range h.Rates {
 		h.Rates[i] = rate

@@ -1,5 +1,6 @@
 // Package casva sets the knobs of each interval by a small policy on the sensor, which reinforcement learning has trained on other recordings (Zhang and others, "CASVA:
-// Configuration-Adaptive Streaming for Live Video Analytics", INFOCOM 2022).
+// Configuration-Adaptive Streaming for Live Video Analytics", INFOCOM 2022). It trains that policy, too: by proximal policy optimisation with two clips, on a table of what each
+// configuration of each interval of some recordings takes and gives.
 package casva
 
 import (
@@ -13,13 +14,13 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 )
 
-// streets is what tools/train/casva has trained on drawn streets, for the knobs of an encoder.
+// streets is what tools/train casva has trained on drawn streets, for the knobs of an encoder.
 //
 //go:embed streets.policy
 var streets []byte
 
-// Streets is the policy for the knobs of an encoder that was trained on drawn streets (tools/train/casva).
-func Streets() (*Policy, error) { return Read(streets) }
+// Streets is the policy for the knobs of an encoder that was trained on drawn streets (tools/train casva).
+func StreetPolicy() (*Policy, error) { return ReadPolicy(streets) }
 
 // Policy says of a state how likely each setting of each knob is to be right.
 type Policy struct {
@@ -112,10 +113,10 @@ func (p *Policy) AppendBinary(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-var errShort = errors.New("a policy's file has ended early; train it again by tools/train/casva")
+var errShort = errors.New("a policy's file has ended early; train it again by tools/train casva")
 
 // Read reads what AppendBinary wrote.
-func Read(data []byte) (*Policy, error) {
+func ReadPolicy(data []byte) (*Policy, error) {
 	if len(data) < len(magic)+2 || string(data[:len(magic)]) != magic {
 		return nil, fmt.Errorf("a policy's file begins with %q and two numbers", magic)
 	}
@@ -136,7 +137,7 @@ func Read(data []byte) (*Policy, error) {
 	}
 	p.Network = &Network{In: stateSize(knobs), Hidden: units, Out: outputCount(p.Ladders)}
 	if knobs == 0 || units == 0 || len(data) != 4*p.paramCount() {
-		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/train/casva", knobs, units, len(data), 4*p.paramCount())
+		return nil, fmt.Errorf("a policy of %d knobs and %d hidden units has %d bytes of weights, want %d; train it again by tools/train casva", knobs, units, len(data), 4*p.paramCount())
 	}
 	for ; len(data) > 0; data = data[4:] {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))

@@ -57,7 +57,7 @@ func (w *Way) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) 
 
 func (w *Way) begin(interval int, a *pipeline.Account) (err error) {
 	if w.Policy == nil {
-		if w.Policy, err = Streets(); err != nil {
+		if w.Policy, err = StreetPolicy(); err != nil {
 			return err
 		}
 	}
@@ -77,6 +77,6 @@ func (w *Way) begin(interval int, a *pipeline.Account) (err error) {
 		return err
 	}
 	w.rate = w.Share * dearest
-	w.history = Begin(len(knobs), w.rate)
+	w.history = BeginHistory(len(knobs), w.rate)
 	return nil
 }

@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // Car is a car that was found in a sweep.
 type Car struct {
-	street.Box
+	Box
 	Score float64 // from 0 to 1
 	place int     // of its score in the network's output
 }
@@ -55,10 +54,10 @@ func isPeak(scores []float32, places, at int) bool {
 }
 
 // boxAt is a place's box: where in the place its middle is, the logarithms of its sides, and the sine and cosine of twice its yaw.
-func boxAt(boxes []float32, places, at int) street.Box {
+func boxAt(boxes []float32, places, at int) Box {
 	value := func(k int) float64 { return float64(boxes[k*places*places+at]) }
 	metres := Side / float64(places)
-	return street.Box{
+	return Box{
 		X: (float64(at/places)+value(0))*metres - Side/2, Y: (float64(at%places)+value(1))*metres - Side/2,
 		Length: math.Exp(min(value(2), 3)), Width: math.Exp(min(value(3), 3)), Yaw: math.Atan2(value(4), value(5)) / 2,
 	}
@@ -68,7 +67,7 @@ func boxAt(boxes []float32, places, at int) street.Box {
 type corner struct{ x, y float64 }
 
 // boxCorners go around counter-clockwise.
-func boxCorners(b street.Box) []corner {
+func boxCorners(b Box) []corner {
 	sin, cos := math.Sincos(b.Yaw)
 	all := make([]corner, 0, 8)
 	for _, s := range [4]corner{{1, 1}, {-1, 1}, {-1, -1}, {1, -1}} {
@@ -79,7 +78,7 @@ func boxCorners(b street.Box) []corner {
 }
 
 // boxOverlap is the area that both boxes have, as a part of what either has.
-func boxOverlap(a, b street.Box) float64 {
+func boxOverlap(a, b Box) float64 {
 	if math.Hypot(a.X-b.X, a.Y-b.Y) > (math.Hypot(a.Length, a.Width)+math.Hypot(b.Length, b.Width))/2 {
 		return 0
 	}
@@ -117,7 +116,7 @@ func polygonArea(polygon []corner) (sum float64) {
 }
 
 // countMatches are how many of the true boxes have one that was found whose overlap is at least a half, each by one.
-func countMatches(truth, found []street.Box) (n int) {
+func countMatches(truth, found []Box) (n int) {
 	free := slices.Clone(found)
 	for _, t := range truth {
 		best, most := -1, 0.5
@@ -135,7 +134,7 @@ func countMatches(truth, found []street.Box) (n int) {
 }
 
 // f1 compares a sweep; 1 if there is nothing and nothing was found.
-func f1(truth, found []street.Box) float64 {
+func f1(truth, found []Box) float64 {
 	if len(truth)+len(found) == 0 {
 		return 1
 	}
@@ -143,7 +142,7 @@ func f1(truth, found []street.Box) float64 {
 }
 
 // sureBoxes are the boxes of cars that count.
-func sureBoxes(cars []Car) (boxes []street.Box) {
+func sureBoxes(cars []Car) (boxes []Box) {
 	for _, c := range cars {
 		if c.Score > 0.5 {
 			boxes = append(boxes, c.Box)

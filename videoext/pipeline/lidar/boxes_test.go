@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // TestOverlap: boxes' overlap is what points by chance say.
 func TestOverlap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	within := func(b street.Box, x, y float64) bool {
+	within := func(b Box, x, y float64) bool {
 		sin, cos := math.Sincos(b.Yaw)
 		return math.Abs((x-b.X)*cos+(y-b.Y)*sin) <= b.Length/2 && math.Abs((y-b.Y)*cos-(x-b.X)*sin) <= b.Width/2
 	}
 	for range 40 {
-		a, b := street.Box{Length: 4, Width: 2, Yaw: 7 * r.Float64()}, street.Box{X: 3 * r.Float64(), Y: 2 * r.Float64(), Length: 3, Width: 1 + r.Float64(), Yaw: 7 * r.Float64()}
+		a, b := Box{Length: 4, Width: 2, Yaw: 7 * r.Float64()}, Box{X: 3 * r.Float64(), Y: 2 * r.Float64(), Length: 3, Width: 1 + r.Float64(), Yaw: 7 * r.Float64()}
 		both, either := 0.0, 0.0
 		for range 20000 {
 			x, y := 12*r.Float64()-6, 12*r.Float64()-6
@@ -56,28 +55,28 @@ func TestRead(t *testing.T) {
 	if len(cars) != 2 {
 		t.Fatalf("%d cars: %v", len(cars), cars)
 	}
-	if want := (street.Box{X: -12, Y: -22, Length: 4, Width: 2, Yaw: math.Pi / 2}); !near(cars[0].Box, want) || cars[0].Score < 0.89 {
+	if want := (Box{X: -12, Y: -22, Length: 4, Width: 2, Yaw: math.Pi / 2}); !near(cars[0].Box, want) || cars[0].Score < 0.89 {
 		t.Errorf("the first car is %v, want %v", cars[0], want)
 	}
-	if want := (street.Box{X: 8.5, Y: 0.25, Length: 4, Width: 2}); !near(cars[1].Box, want) {
+	if want := (Box{X: 8.5, Y: 0.25, Length: 4, Width: 2}); !near(cars[1].Box, want) {
 		t.Errorf("the second car is %v, want %v", cars[1], want)
 	}
 }
 
-func near(a, b street.Box) bool { return boxOverlap(a, b) > 0.999 }
+func near(a, b Box) bool { return boxOverlap(a, b) > 0.999 }
 
 // TestF1: each true box is right by one that was found, and each that was found is of one.
 func TestF1(t *testing.T) {
-	at := func(x float64) street.Box { return street.Box{X: x, Length: 4, Width: 2} }
+	at := func(x float64) Box { return Box{X: x, Length: 4, Width: 2} }
 	tests := []struct {
-		truth, found []street.Box
+		truth, found []Box
 		want         float64
 	}{
 		{nil, nil, 1},
-		{nil, []street.Box{at(0)}, 0},
-		{[]street.Box{at(0), at(10)}, []street.Box{at(0.5), at(10), at(20)}, 0.8},
-		{[]street.Box{at(0)}, []street.Box{at(0.2), at(-0.2)}, 2.0 / 3},
-		{[]street.Box{at(0)}, []street.Box{at(3)}, 0},
+		{nil, []Box{at(0)}, 0},
+		{[]Box{at(0), at(10)}, []Box{at(0.5), at(10), at(20)}, 0.8},
+		{[]Box{at(0)}, []Box{at(0.2), at(-0.2)}, 2.0 / 3},
+		{[]Box{at(0)}, []Box{at(3)}, 0},
 	}
 	for _, test := range tests {
 		if got := f1(test.truth, test.found); math.Abs(got-test.want) > 1e-9 {

@@ -12,7 +12,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // Network is the network, in ONNX's format: of Pillars it makes the scores of places of a metre, and boxes.
@@ -47,14 +46,14 @@ type LiDAR struct {
 	knobs     []oneadapt.Knob
 	repeats   int
 	gradients int
-	sweeps    [][]street.Point // of all drives
+	sweeps    [][]Point // of all drives
 }
 
 // New makes a LiDAR of a network that was opened of a file with Network in it. The network is the caller's.
 func New(network *direct.Network, o Options) *LiDAR {
 	l := &LiDAR{network: network, knobs: Knobs(), repeats: o.Repeats, gradients: o.Gradients}
 	for _, seed := range o.Streets {
-		s := street.New(seed)
+		s := NewStreet(seed)
 		for i := range o.Seconds * sweeps {
 			l.sweeps = append(l.sweeps, s.Sweep(time.Duration(i)*interval/sweeps).Points)
 		}
@@ -112,7 +111,7 @@ func (l *LiDAR) Prepare(interval int, c oneadapt.Config) (pipeline.Input, error)
 }
 
 // sentPoints are the points that are sent of a sweep of an interval.
-func (l *LiDAR) sentPoints(in *input, sweep int) []street.Point {
+func (l *LiDAR) sentPoints(in *input, sweep int) []Point {
 	n := in.interval*sweeps + sweep
 	points := l.sweeps[n%len(l.sweeps)]
 	return selectPoints(points, Thin(points, in.config, uint64(n)))

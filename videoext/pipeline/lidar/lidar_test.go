@@ -15,7 +15,6 @@ import (
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/pipelinetest"
 )
 
@@ -44,7 +43,7 @@ func TestSuite(t *testing.T) { pipelinetest.Run(t, open(t, Options{[]uint64{1}, 
 func TestNetwork(t *testing.T) {
 	l, sum, n := open(t, Options{}), 0.0, 0
 	for seed := range uint64(4) {
-		s := street.New(500 + seed)
+		s := NewStreet(500 + seed)
 		for second := range 4 {
 			sweep := s.Sweep(time.Duration(second) * 2 * time.Second)
 			scores, boxes, err := l.inferPillars(Pillars(sweep.Points))
@@ -62,7 +61,7 @@ func TestNetwork(t *testing.T) {
 }
 
 // seen are the cars in the square that have points enough.
-func seen(sweep *street.Sweep) (cars []street.Box) {
+func seen(sweep *Sweep) (cars []Box) {
 	on := make([]int, len(sweep.Cars))
 	for i, of := range sweep.Of {
 		if of >= 0 && blockOf(sweep.Points[i]) >= 0 {
@@ -70,7 +69,7 @@ func seen(sweep *street.Sweep) (cars []street.Box) {
 		}
 	}
 	for i, c := range sweep.Cars {
-		if on[i] >= 5 && blockOf(street.Point{X: float32(c.X), Y: float32(c.Y)}) >= 0 {
+		if on[i] >= 5 && blockOf(Point{X: float32(c.X), Y: float32(c.Y)}) >= 0 {
 			cars = append(cars, c)
 		}
 	}
@@ -153,7 +152,7 @@ func TestGradients(t *testing.T) {
 
 // TestThin: the part of points that is sent is that of each block's setting, and those of a cheaper one are among those of a dearer one.
 func TestThin(t *testing.T) {
-	points := street.New(1).Sweep(0).Points
+	points := NewStreet(1).Sweep(0).Points
 	r := rand.New(rand.NewPCG(1, 1))
 	low, high := make(oneadapt.Config, Blocks*Blocks), make(oneadapt.Config, Blocks*Blocks)
 	for i := range low {
@@ -186,8 +185,8 @@ func TestThin(t *testing.T) {
 
 // TestRegions: blocks with cars get all points.
 func TestRegions(t *testing.T) {
-	var last pipeline.Result = [][]Car{{{Box: street.Box{X: -30, Y: -30}, Score: 1}}, {
-		{Box: street.Box{X: 0, Y: 4, Length: 4, Width: 2}, Score: 0.9}, {Box: street.Box{X: 20, Y: 4, Length: 4, Width: 2}, Score: 0.4},
+	var last pipeline.Result = [][]Car{{{Box: Box{X: -30, Y: -30}, Score: 1}}, {
+		{Box: Box{X: 0, Y: 4, Length: 4, Width: 2}, Score: 0.9}, {Box: Box{X: 20, Y: 4, Length: 4, Width: 2}, Score: 0.4},
 	}}
 	c := Regions(last, 5, 1)
 	for b := range c {

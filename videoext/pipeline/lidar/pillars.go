@@ -2,8 +2,6 @@ package lidar
 
 import (
 	"math"
-
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // Space around the sensor: a square that is cut into cells for the network.
@@ -17,7 +15,7 @@ const (
 var ends = [Slices - 1]float32{0.15, 0.5, 0.9, 1.3, 1.9}
 
 // pointCell is in which cell a point is, as a row from the rear to the front and a column from the right to the left.
-func pointCell(p street.Point) (row, column int, inside bool) {
+func pointCell(p Point) (row, column int, inside bool) {
 	row, column = int(math.Floor((float64(p.X)+Side/2)*Cells/Side)), int(math.Floor((float64(p.Y)+Side/2)*Cells/Side))
 	return row, column, row >= 0 && row < Cells && column >= 0 && column < Cells
 }
@@ -33,7 +31,7 @@ func sliceOf(z float32) int {
 
 // Pillars are the network's input, [Slices, Cells, Cells]: how many points are in each slice of a cell, from 0 for none to 1 for 63 and more, by the logarithm. Points are
 // told apart by no more than that, so that a network of convolutions alone does the rest (a plain form of Lang and others, "PointPillars", CVPR 2019).
-func Pillars(points []street.Point) []float32 {
+func Pillars(points []Point) []float32 {
 	counts := make([]uint16, Slices*Cells*Cells)
 	for _, p := range points {
 		if row, column, ok := pointCell(p); ok {

@@ -3,7 +3,6 @@ package lidar
 import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // Regions sends all points of the blocks in which cars were in the last sweep of the interval before, and those beside them that they reach into, and of the others a part: a
@@ -19,7 +18,7 @@ func Regions(last pipeline.Result, inside, outside int) oneadapt.Config {
 			continue
 		}
 		for _, corner := range boxCorners(car.Box) {
-			if b := blockOf(street.Point{X: float32(corner.x), Y: float32(corner.y)}); b >= 0 {
+			if b := blockOf(Point{X: float32(corner.x), Y: float32(corner.y)}); b >= 0 {
 				c[b] = inside
 			}
 		}

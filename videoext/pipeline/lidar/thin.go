@@ -2,7 +2,6 @@ package lidar
 
 import (
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/lidar/street"
 )
 
 // Blocks on a side, each of which has a knob.
@@ -28,7 +27,7 @@ func Knobs() []oneadapt.Knob {
 func blockAt(row, column int) int { return row*Blocks/Cells*Blocks + column*Blocks/Cells }
 
 // blockOf is the block that a point is in; -1: none, and then it is not sent.
-func blockOf(p street.Point) int {
+func blockOf(p Point) int {
 	row, column, ok := pointCell(p)
 	if !ok {
 		return -1
@@ -38,7 +37,7 @@ func blockOf(p street.Point) int {
 
 // Thin are the numbers of the points that are sent of a sweep at a configuration. Each point is drawn once by the seed, so that those of a cheaper setting are among those of a
 // dearer one.
-func Thin(points []street.Point, c oneadapt.Config, seed uint64) (sent []int) {
+func Thin(points []Point, c oneadapt.Config, seed uint64) (sent []int) {
 	for i, p := range points {
 		if b := blockOf(p); b >= 0 && hashUniform(seed, uint64(i)) < kept[c[b]] {
 			sent = append(sent, i)
@@ -61,8 +60,8 @@ func mixBits(z uint64) uint64 {
 }
 
 // selectPoints are the points of some numbers.
-func selectPoints(points []street.Point, numbers []int) []street.Point {
-	some := make([]street.Point, len(numbers))
+func selectPoints(points []Point, numbers []int) []Point {
+	some := make([]Point, len(numbers))
 	for i, n := range numbers {
 		some[i] = points[n]
 	}

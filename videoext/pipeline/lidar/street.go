@@ -1,8 +1,4 @@
-// Package street simulates sweeps of a spinning LiDAR on a car in a street: drawn by seed, so that no recording's licence is in the way and the truth is known.
-//
-// The street is simple: flat ground, and prisms with a yaw for cars, walls, poles and what stands about. Rays hit the nearest of them, with noise and drop-out; a sweep is of
-// one moment. There is no reflectance, no rain, and no second echo.
-package street
+package lidar
 
 import (
 	"math"
@@ -37,15 +33,18 @@ const (
 	betweenRays = 2 * math.Pi / columns
 )
 
-// Street is one drive. Sweeps of the same seed and time are the same.
+// Street is one drive of a car with a spinning LiDAR, drawn by seed, so that no recording's licence is in the way and the truth is known.
+//
+// It is simple: flat ground, and prisms with a yaw for cars, walls, poles and what stands about. Rays hit the nearest of them, with noise and drop-out; a sweep is of
+// one moment. There is no reflectance, no rain, and no second echo. Sweeps of the same seed and time are the same.
 type Street struct {
 	seed  uint64
 	speed float64 // of the sensor's car, in metres a second, on average
 	phase float64
 }
 
-// New makes the street of a seed.
-func New(seed uint64) *Street {
+// NewStreet makes the street of a seed.
+func NewStreet(seed uint64) *Street {
 	r := rand.New(rand.NewPCG(seed, 0))
 	return &Street{seed: seed, speed: 6 * r.Float64(), phase: 2 * math.Pi * r.Float64()}
 }
@@ -73,7 +72,7 @@ func (s *Street) Sweep(at time.Duration) Sweep {
 				continue
 			}
 			d += noise
-			out.Points = append(out.Points, Point{float32(d * cos), float32(d * sin), float32(mountedAt + d*rise[beam])})
+			out.Points = append(out.Points, Point{float32(d * cos), float32(d * sin), float32(mountedAt + d*beamRise[beam])})
 			of := -1
 			if hit := hits[column][beam]; hit >= 0 {
 				of = things[hit].car
@@ -84,8 +83,8 @@ func (s *Street) Sweep(at time.Duration) Sweep {
 	return out
 }
 
-// rise is by how much each beam goes up for a metre along the ground.
-var rise = func() (rise [beams]float64) {
+// beamRise is by how much each beam goes up for a metre along the ground.
+var beamRise = func() (rise [beams]float64) {
 	for i := range rise {
 		rise[i] = math.Tan(lowest + (highest-lowest)*float64(i)/(beams-1))
 	}

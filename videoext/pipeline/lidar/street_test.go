@@ -1,4 +1,4 @@
-package street
+package lidar
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func (p *prism) inside(x, y, z float64) bool {
 // TestCast: rays hit what one that goes on by a centimetre at a time is first in.
 func TestCast(t *testing.T) {
 	const step = 0.01
-	things, _ := New(7).thingsInReach(3 * time.Second)
+	things, _ := NewStreet(7).thingsInReach(3 * time.Second)
 	ranges, hits := castRays(things)
 	r, met := rand.New(rand.NewPCG(1, 1)), 0
 	for range 600 {
@@ -26,7 +26,7 @@ func TestCast(t *testing.T) {
 		sin, cos := math.Sincos(float64(column) * betweenRays)
 		want := math.Inf(1)
 		for d := step; d < reach && math.IsInf(want, 1); d += step {
-			z := mountedAt + d*rise[beam]
+			z := mountedAt + d*beamRise[beam]
 			if z <= 0 || slices.ContainsFunc(things, func(p prism) bool { return p.inside(d*cos, d*sin, z) }) {
 				want = d
 			}
@@ -52,17 +52,17 @@ func grazes(things []prism, hit int, at float64, column, beam int) bool {
 	}
 	d := at + 0.02
 	sin, cos := math.Sincos(float64(column) * betweenRays)
-	return !things[hit].inside(d*cos, d*sin, mountedAt+d*rise[beam])
+	return !things[hit].inside(d*cos, d*sin, mountedAt+d*beamRise[beam])
 }
 
 // TestSweep: sweeps are the same a second time and differ by seed and time; points that are said to be of cars are on them.
 func TestSweep(t *testing.T) {
-	s := New(3)
-	sweep, again := s.Sweep(2*time.Second), New(3).Sweep(2*time.Second)
+	s := NewStreet(3)
+	sweep, again := s.Sweep(2*time.Second), NewStreet(3).Sweep(2*time.Second)
 	if !slices.Equal(sweep.Points, again.Points) || !slices.Equal(sweep.Cars, again.Cars) {
 		t.Error("the sweep is not the same a second time")
 	}
-	if slices.Equal(sweep.Points, s.Sweep(2100*time.Millisecond).Points) || slices.Equal(sweep.Points, New(4).Sweep(2*time.Second).Points) {
+	if slices.Equal(sweep.Points, s.Sweep(2100*time.Millisecond).Points) || slices.Equal(sweep.Points, NewStreet(4).Sweep(2*time.Second).Points) {
 		t.Error("another time or street looks the same")
 	}
 	seen := map[int]int{}
@@ -83,10 +83,10 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestApart: cars do not stand in each other.
-func TestApart(t *testing.T) {
+// TestCarsStayApart: cars do not stand in each other.
+func TestCarsStayApart(t *testing.T) {
 	for seed := range uint64(6) {
-		_, cars := New(seed).thingsInReach(5 * time.Second)
+		_, cars := NewStreet(seed).thingsInReach(5 * time.Second)
 		for i, a := range cars {
 			for _, b := range cars[:i] {
 				if math.Hypot(a.X-b.X, a.Y-b.Y) < 2 {

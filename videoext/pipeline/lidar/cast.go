@@ -1,4 +1,4 @@
-package street
+package lidar
 
 import "math"
 
@@ -15,8 +15,8 @@ func castRays(things []prism) (ranges *[columns][beams]float64, hits *[columns][
 	for column := range columns {
 		for beam := range beams {
 			ranges[column][beam], hits[column][beam] = math.Inf(1), -1
-			if rise[beam] < 0 {
-				ranges[column][beam] = mountedAt / -rise[beam]
+			if beamRise[beam] < 0 {
+				ranges[column][beam] = mountedAt / -beamRise[beam]
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func (p *prism) occludeRays(number int, ranges *[columns][beams]float64, hits *[
 			continue
 		}
 		for beam := range beams {
-			if d, ok := p.rayHit(in, out, rise[beam]); ok && d < ranges[column][beam] {
+			if d, ok := p.rayHit(in, out, beamRise[beam]); ok && d < ranges[column][beam] {
 				ranges[column][beam], hits[column][beam] = d, number
 			}
 		}

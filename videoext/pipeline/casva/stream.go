@@ -1,26 +1,24 @@
-package learn
+package casva
 
 import (
 	"math"
 	"math/rand/v2"
-
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 )
 
 // Stream is a recording of a table that is sent over a link, interval by interval.
 type Stream struct {
 	table   *Table
 	at      int
-	link    casva.Link
+	link    Link
 	rate    float64 // of the link, in an interval
-	history *casva.History
+	history *History
 	change  func(rate float64) float64 // of the link from one interval to the next
 }
 
-// Begin starts at an interval of a table, on a link whose rate is a part of what the intervals cost at the dearest configuration in the mean. Change nil: it stays.
-func Begin(t *Table, at int, share float64, change func(float64) float64) *Stream {
+// BeginStream starts at an interval of a table, on a link whose rate is a part of what the intervals cost at the dearest configuration in the mean. Change nil: it stays.
+func BeginStream(t *Table, at int, share float64, change func(float64) float64) *Stream {
 	rate := share * t.dearestCost()
-	return &Stream{table: t, at: at, rate: rate, history: casva.Begin(len(t.Ladders), rate), change: change}
+	return &Stream{table: t, at: at, rate: rate, history: BeginHistory(len(t.Ladders), rate), change: change}
 }
 
 // dearestCost is what an interval costs with the last setting of all ladders, in the mean.
@@ -52,7 +50,7 @@ const (
 )
 
 // Send sends the next interval by a choice, and leaves out those behind it that find the link jammed, which are trials of nothing.
-func (s *Stream) Send(p *casva.Policy, choice []int) (reward float64, trials []Trial) {
+func (s *Stream) Send(p *Policy, choice []int) (reward float64, trials []Trial) {
 	trial := s.currentInterval().Trials[s.table.choiceIndex(choice)]
 	trials = append(trials, trial)
 	delay, lag := s.link.Send(trial.Cost, s.rate)
@@ -94,9 +92,9 @@ func (t *Table) anyShare(r *rand.Rand) float64 {
 // Chooser is a way to choose; a Policy's Choose is one.
 type Chooser func(state []float64) []int
 
-// Judge is the mean reward, accuracy, and cost as a part of the dearest configuration's, of an interval of a table that is sent once over a link that stays as it is.
-func Judge(t *Table, p *casva.Policy, choose Chooser, share float64) (reward, accuracy, cost float64) {
-	s, sent := Begin(t, 0, share, nil), 0
+// JudgePolicy is the mean reward, accuracy, and cost as a part of the dearest configuration's, of an interval of a table that is sent once over a link that stays as it is.
+func JudgePolicy(t *Table, p *Policy, choose Chooser, share float64) (reward, accuracy, cost float64) {
+	s, sent := BeginStream(t, 0, share, nil), 0
 	for sent < len(t.Intervals) {
 		got, trials := s.Send(p, choose(s.State()))
 		reward, sent = reward+got, sent+len(trials)

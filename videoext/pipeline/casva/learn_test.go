@@ -1,4 +1,4 @@
-package learn
+package casva
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 	"github.com/prefillonly/prefillonly/videoext/pipeline/pipelinetest"
 )
 
@@ -33,13 +32,13 @@ func easy() *Table {
 	return t
 }
 
-// TestLearns: the policy finds what the sensor's numbers mean, and sends as much as the link carries.
-func TestLearns(t *testing.T) {
+// TestTrainPolicy: the policy finds what the sensor's numbers mean, and sends as much as the link carries.
+func TestTrainPolicy(t *testing.T) {
 	table := easy()
-	o := Usual()
+	o := UsualTraining()
 	o.Updates, o.Streams = 120, 8
 	first, last := 0.0, 0.0
-	p := Train(table, o, func(update int, reward float64) {
+	p := TrainPolicy(table, o, func(update int, reward float64) {
 		if update == 0 {
 			first = reward
 		}
@@ -49,21 +48,21 @@ func TestLearns(t *testing.T) {
 		t.Errorf("the reward goes from %.2f to %.2f", first, last)
 	}
 	for _, test := range []struct{ share, accuracy, cost float64 }{{1.2, 0.97, 1}, {0.7, 0.72, 0.8}, {0.45, 0.47, 0.55}} {
-		_, accuracy, cost := Judge(table, p, p.Choose, test.share)
+		_, accuracy, cost := JudgePolicy(table, p, p.Choose, test.share)
 		t.Logf("a link of %v: accuracy %.3f for %.3f", test.share, accuracy, cost)
 		if accuracy < test.accuracy || cost > test.cost {
 			t.Errorf("a link of %v: accuracy %.3f for %.3f, want %v for %v", test.share, accuracy, cost, test.accuracy, test.cost)
 		}
 	}
-	if again := Train(table, o, func(int, float64) {}); !slices.Equal(again.Params, p.Params) {
+	if again := TrainPolicy(table, o, func(int, float64) {}); !slices.Equal(again.Params, p.Params) {
 		t.Error("the same seed trains another policy")
 	}
 }
 
 // TestLeavesOut: intervals behind one that is too much for the link are lost, and cost reward.
 func TestLeavesOut(t *testing.T) {
-	s := Begin(easy(), 3, 0.25, nil) // 15 kB an interval
-	p := casva.NewPolicy(easy().Ladders, rand.New(rand.NewPCG(1, 1)))
+	s := BeginStream(easy(), 3, 0.25, nil) // 15 kB an interval
+	p := NewPolicy(easy().Ladders, rand.New(rand.NewPCG(1, 1)))
 	reward, trials := s.Send(p, []int{1, 2}) // 60 kB: three intervals more are waited for, of which two jam the link at their beginning
 	if want := 5*1.0 - 3 - 1; len(trials) != 2 || trials[0].Cost != 6e4 || trials[1] != (Trial{}) || math.Abs(reward-want) > 1e-9 || s.at != 5 {
 		t.Errorf("%+v, reward %v, at interval %d; want %v", trials, reward, s.at, want)
@@ -81,11 +80,11 @@ func TestHeldOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	table, err := Read(file)
+	table, err := ReadTable(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := casva.Streets()
+	p, err := StreetPolicy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +96,11 @@ func TestHeldOut(t *testing.T) {
 		return choice
 	}
 	for _, share := range []float64{0.05, 0.1, 0.2, 0.4, 0.8} {
-		learnt, accuracy, cost := Judge(table, p, p.Choose, share)
-		drawn, _, _ := Judge(table, p, chance, share)
+		learnt, accuracy, cost := JudgePolicy(table, p, p.Choose, share)
+		drawn, _, _ := JudgePolicy(table, p, chance, share)
 		fixed := math.Inf(-1)
 		for _, choice := range table.allChoices() {
-			reward, _, _ := Judge(table, p, func([]float64) []int { return choice }, share)
+			reward, _, _ := JudgePolicy(table, p, func([]float64) []int { return choice }, share)
 			fixed = max(fixed, reward)
 		}
 		t.Logf("link %v: reward %.3f (accuracy %.3f for %.3f), by chance %.3f, by the best fixed configuration %.3f", share, learnt, accuracy, cost, drawn, fixed)
@@ -131,7 +130,7 @@ func (l *trainer) loss(m *moment, entropy float64) float64 {
 // TestSlope: the gradient of the loss against central differences, where neither clip holds and where each does.
 func TestSlope(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
-	l := &trainer{o: Usual(), policy: casva.NewPolicy([][]int{{0, 1, 2}, {0, 1}}, r)}
+	l := &trainer{o: UsualTraining(), policy: NewPolicy([][]int{{0, 1, 2}, {0, 1}}, r)}
 	for i := range l.policy.Params {
 		l.policy.Params[i] = r.NormFloat64() / 2
 	}
@@ -166,7 +165,7 @@ func TestSlope(t *testing.T) {
 
 // TestEstimate: with a trace of 1, advantages and the critic's expectation add up to the rewards that come.
 func TestEstimate(t *testing.T) {
-	l := &trainer{o: Options{Discount: 0.5, Trace: 1}}
+	l := &trainer{o: Training{Discount: 0.5, Trace: 1}}
 	moments := []moment{{reward: 1, value: 0.3}, {reward: 2, value: -1}, {reward: 4, value: 7}}
 	l.estimateAdvantages(moments, 8)
 	for i, want := range []float64{1 + 1 + 1 + 1, 2 + 2 + 2, 4 + 4} {
@@ -176,13 +175,13 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestTableFile(t *testing.T) {
 	var text bytes.Buffer
 	want := easy()
 	if err := want.Write(&text); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Read(bytes.NewReader(text.Bytes()))
+	got, err := ReadTable(bytes.NewReader(text.Bytes()))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
@@ -193,21 +192,23 @@ func TestTable(t *testing.T) {
 		"invalid syntax": lines[0] + "interval,a,b,c\n",
 		"of 2 knobs":     lines[0],
 	} {
-		if _, err := Read(strings.NewReader(broken)); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := ReadTable(strings.NewReader(broken)); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v does not say %q", err, what)
 		}
 	}
 }
 
-type sensed struct{ *pipelinetest.Tones }
+type numberedTones struct{ *pipelinetest.Tones }
 
-func (sensed) Sense(interval int) ([]float64, error) { return []float64{float64(interval), 0, 1}, nil }
-func (sensed) Sure(pipeline.Result) float64          { return 0.25 }
+func (numberedTones) Sense(interval int) ([]float64, error) {
+	return []float64{float64(interval), 0, 1}, nil
+}
+func (numberedTones) Sure(pipeline.Result) float64 { return 0.25 }
 
 // TestRecord: each configuration is where Send looks for it.
 func TestRecord(t *testing.T) {
-	lab := pipeline.NewLab(sensed{pipelinetest.NewTones(2, false)})
-	table, err := Record(lab, [][]int{{0, 2, 4}, {1, 3, 4}}, func(int, int) {})
+	lab := pipeline.NewLab(numberedTones{pipelinetest.NewTones(2, false)})
+	table, err := RecordTable(lab, [][]int{{0, 2, 4}, {1, 3, 4}}, func(int, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

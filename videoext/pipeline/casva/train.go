@@ -1,14 +1,12 @@
-package learn
+package casva
 
 import (
 	"math"
 	"math/rand/v2"
-
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 )
 
-// Options are how a policy is trained. Usual are those of tools/train/casva.
-type Options struct {
+// Training are how a policy is trained. UsualTraining are those of tools/train casva.
+type Training struct {
 	Seed     uint64
 	Updates  int // of the policy
 	Streams  int // that are sent between two updates
@@ -22,9 +20,9 @@ type Options struct {
 	Lower    float64 // the second clip, in advantages, of what was bad (Ye and others, 2020)
 }
 
-// Usual are the options that the policy of the package casva was trained by.
-func Usual() Options {
-	return Options{Seed: 1, Updates: 1000, Streams: 24, Length: 32, Epochs: 4, Rate: 3e-3, Entropy: 0.03, Discount: 0.9, Trace: 0.95, Clip: 0.2, Lower: 3}
+// UsualTraining are the options that the policy of the package casva was trained by.
+func UsualTraining() Training {
+	return Training{Seed: 1, Updates: 1000, Streams: 24, Length: 32, Epochs: 4, Rate: 3e-3, Entropy: 0.03, Discount: 0.9, Trace: 0.95, Clip: 0.2, Lower: 3}
 }
 
 // moment is one interval of a stream that was sent.
@@ -40,18 +38,18 @@ type moment struct {
 
 // trainer learns a policy, and a critic that tells how much reward is to come.
 type trainer struct {
-	o              Options
+	o              Training
 	r              *rand.Rand
-	policy         *casva.Policy
-	critic         *casva.Network
+	policy         *Policy
+	critic         *Network
 	actors, values *adam
 }
 
-// Train trains a policy on a table. Say is told of each update's mean reward.
-func Train(t *Table, o Options, say func(update int, reward float64)) *casva.Policy {
+// TrainPolicy trains a policy on a table. Say is told of each update's mean reward.
+func TrainPolicy(t *Table, o Training, say func(update int, reward float64)) *Policy {
 	r := rand.New(rand.NewPCG(o.Seed, 1))
-	p := casva.NewPolicy(t.Ladders, r)
-	l := &trainer{o: o, r: r, policy: p, critic: casva.NewNetwork(p.In, p.Hidden, 1, r)}
+	p := NewPolicy(t.Ladders, r)
+	l := &trainer{o: o, r: r, policy: p, critic: NewNetwork(p.In, p.Hidden, 1, r)}
 	l.actors, l.values = newAdam(p.Params), newAdam(l.critic.Params)
 	for update := range o.Updates {
 		left := 1 - float64(update)/float64(o.Updates)
@@ -76,7 +74,7 @@ const (
 // collectMoments sends streams by the policy as it is, from anywhere in the table, over links that change.
 func (l *trainer) collectMoments(t *Table) (all []moment, reward float64) {
 	for range l.o.Streams {
-		s := Begin(t, l.r.IntN(len(t.Intervals)), t.anyShare(l.r), newWanderingRate(t, l.r))
+		s := BeginStream(t, l.r.IntN(len(t.Intervals)), t.anyShare(l.r), newWanderingRate(t, l.r))
 		var moments []moment
 		for range l.o.Length {
 			m := l.drawChoice(s.State())

@@ -1,5 +1,4 @@
-// Package learn trains a policy by proximal policy optimisation with two clips, on a table of what each configuration of each interval of some recordings takes and gives.
-package learn
+package casva
 
 import (
 	"bytes"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/pipeline"
-	"github.com/prefillonly/prefillonly/videoext/pipeline/casva"
 )
 
 // Table is what a policy is trained on. It may choose each setting of Ladders, and none else.
@@ -54,8 +52,8 @@ func (t *Table) allChoices() [][]int {
 	return all
 }
 
-// Record measures a table on a pipeline.Sensed.
-func Record(lab *pipeline.Lab, ladders [][]int, say func(interval, of int)) (*Table, error) {
+// RecordTable measures a table on a pipeline.Sensed.
+func RecordTable(lab *pipeline.Lab, ladders [][]int, say func(interval, of int)) (*Table, error) {
 	t := &Table{Ladders: ladders}
 	for interval := range lab.Intervals() {
 		say(interval, lab.Intervals())
@@ -99,10 +97,10 @@ func (t *Table) Profile() (all []pipeline.Tried) {
 }
 
 //go:embed streets.csv
-var streets []byte
+var streetTable []byte
 
-// Streets is of the drawn streets that the package casva's policy was trained on.
-func Streets() (*Table, error) { return Read(bytes.NewReader(streets)) }
+// StreetTable is of the drawn streets that the package casva's policy was trained on.
+func StreetTable() (*Table, error) { return ReadTable(bytes.NewReader(streetTable)) }
 
 // Write writes a table as CSV: a first line of the ladders, then one for each interval's content, and one for each of its trials.
 func (t *Table) Write(to io.Writer) error {
@@ -136,8 +134,8 @@ func formatNumbers(kind string, values ...float64) []string {
 	return line
 }
 
-// Read reads what Write wrote.
-func Read(from io.Reader) (*Table, error) {
+// ReadTable reads what Write wrote.
+func ReadTable(from io.Reader) (*Table, error) {
 	in := csv.NewReader(from)
 	in.FieldsPerRecord = -1
 	lines, err := in.ReadAll()
@@ -178,7 +176,7 @@ func (t *Table) parseLine(line []string) error {
 		values = append(values, v)
 	}
 	switch {
-	case line[0] == "interval" && len(values) == casva.Content:
+	case line[0] == "interval" && len(values) == Content:
 		t.Intervals = append(t.Intervals, Interval{Content: values})
 	case line[0] == "trial" && len(values) == 3 && len(t.Intervals) > 0:
 		one := &t.Intervals[len(t.Intervals)-1]
