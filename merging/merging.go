@@ -1,5 +1,6 @@
 // Package merging finds the layers of networks that could have the same weights (GEMEL: Padmanabhan et al., "Gemel: Model Merging for
-// Memory-Efficient, Real-Time Video Analytics at the Edge", NSDI 2023), and how many bytes that would save. It says nothing of accuracy.
+// Memory-Efficient, Real-Time Video Analytics at the Edge", NSDI 2023), and how many bytes that would save. It says nothing of accuracy:
+// that comes from a Trainer, which is what a search for merges asks of whatever trains networks.
 package merging
 
 import (

@@ -11,11 +11,10 @@ import (
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/mq"
 	"github.com/prefillonly/prefillonly/internal/supervise"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // exitCodes says what they mean to users.
-var exitCodes = []usage.ExitCode{
+var exitCodes = []cli.ExitCode{
 	{Code: 0, Means: "ended as asked, everything answered"},
 	{Code: cli.ExitUsage, Means: "the command line: an unknown command or flag, too few or too many arguments"},
 	{Code: cli.ExitConfig, Means: "a parameter's value, wherever it came from, a file it names, the model, or a scheduler of another release"},

@@ -16,13 +16,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/prefillonly/prefillonly/cmd/prefillonly/roles"
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/device"
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // poison is a token that does harm to the executor of a program run with poisonEnv, whose value says what.
@@ -83,7 +83,7 @@ func injectFaults() {
 		return
 	}
 	open := openRunner
-	openRunner = func(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
+	openRunner = func(cfg *config.Config, blobs dnn.Blobs, v *roles.Vitals, log *zap.Logger) (device.Runner, error) {
 		r, err := open(cfg, blobs, v, log)
 		if strings.HasSuffix(what, "loading") && firstTime(cfg) {
 			harms[what]()

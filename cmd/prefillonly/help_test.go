@@ -15,7 +15,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // output runs a command that must succeed and say nothing on stderr.
@@ -103,20 +102,20 @@ func TestManual(t *testing.T) {
 	for i := range config.Params {
 		p := &config.Params[i]
 		if p.Roles&config.Serve != 0 {
-			want("prefillonly-serve.1", ".B "+usage.Roff(p.Title())+"\n")
+			want("prefillonly-serve.1", ".B "+cli.Roff(p.Title())+"\n")
 		}
-		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "))
+		want("prefillonly.yaml.5", ".B "+cli.Roff(p.Name+": "))
 	}
 	for i := range config.ModelParams {
 		p := &config.ModelParams[i]
-		want("prefillonly.yaml.5", ".B "+usage.Roff(p.Name+": "+p.Value)+"\n")
+		want("prefillonly.yaml.5", ".B "+cli.Roff(p.Name+": "+p.Value)+"\n")
 	}
 	for _, path := range paths(newRootCommand()) {
-		want("prefillonly-"+path[0]+".1", ".B "+usage.Roff("prefillonly "+strings.Join(path, " ")))
-		want("prefillonly.1", ".B "+usage.Roff("prefillonly-"+path[0])+"(1)")
+		want("prefillonly-"+path[0]+".1", ".B "+cli.Roff("prefillonly "+strings.Join(path, " ")))
+		want("prefillonly.1", ".B "+cli.Roff("prefillonly-"+path[0])+"(1)")
 	}
 	for _, e := range exitCodes {
-		want("prefillonly.1", fmt.Sprintf(".B %d\n%s\n", e.Code, usage.Roff(e.Means)))
+		want("prefillonly.1", fmt.Sprintf(".B %d\n%s\n", e.Code, cli.Roff(e.Means)))
 	}
 	for word, file := range map[string]string{"prefillonly": "prefillonly.1", "serve": "prefillonly-serve.1", "prefillonly.yaml": "prefillonly.yaml.5"} {
 		if output(t, "man", word) != page(file) {

@@ -15,10 +15,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/processors"
-	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 )
 
@@ -44,7 +42,7 @@ func (o *pipelineOptions) addFlags(command *cobra.Command, model, alphabet strin
 	flags.IntVar(&o.threads, "threads", 0, "threads to compute with (default: all processors)")
 	flags.StringVar(&o.server, "server", "", "`URL` of a running server that does it; --model is then the name of one of its models, if it has several")
 	flags.StringVar(&o.keyFile, "api-key-file", "", "`FILE` whose first line is the server's API key (default: PREFILLONLY_API_KEY)")
-	usage.CompleteFlag(command, "server", cobra.NoFileCompletions)
+	cli.CompleteFlag(command, "server", cobra.NoFileCompletions)
 }
 
 // openServer is the server that is to do it; nil: this process does.
@@ -75,7 +73,7 @@ func (o *pipelineOptions) openPipeline(kind string) (*localPipeline, error) {
 	}
 	cfg := config.Default()
 	cfg.Models = []config.Model{{Path: o.model, Pipeline: kind, Alphabet: o.alphabet, Networks: o.networks}}
-	failed, err := modellist.Resolve(&cfg, modeldir.Cached)
+	failed, err := modellist.Resolve(&cfg, modellist.Cached)
 	if err = errors.Join(append(failed, err)...); err != nil {
 		return nil, cli.ConfigError(err)
 	}

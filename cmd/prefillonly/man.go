@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/internal/version"
 )
 
@@ -24,9 +23,9 @@ with --dir it writes all of them into a directory.`,
 		Args:    cobra.MaximumNArgs(1),
 	}
 	dir := command.Flags().String("dir", "", "write every page into this `DIRECTORY`")
-	usage.CompleteFlag(command, "dir", usage.Directories)
+	cli.CompleteFlag(command, "dir", cli.Directories)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		pages := usage.Manual(command.Root(), version.Release, exitCodes)
+		pages := cli.Manual(command.Root(), version.Release, exitCodes)
 		if *dir != "" && len(args) == 0 {
 			return writePages(*dir, pages)
 		}
@@ -41,18 +40,18 @@ with --dir it writes all of them into a directory.`,
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return pageNames(usage.Manual(command.Root(), version.Release, exitCodes)), cobra.ShellCompDirectiveNoFileComp
+		return pageNames(cli.Manual(command.Root(), version.Release, exitCodes)), cobra.ShellCompDirectiveNoFileComp
 	}
 	return command
 }
 
 // shortName is what a page is called on the command line.
-func shortName(p usage.Page) string {
+func shortName(p cli.Page) string {
 	name := strings.TrimSuffix(p.File, filepath.Ext(p.File))
 	return strings.TrimPrefix(name, "prefillonly-")
 }
 
-func pageNames(pages []usage.Page) (names []string) {
+func pageNames(pages []cli.Page) (names []string) {
 	for _, p := range pages {
 		names = append(names, shortName(p))
 	}
@@ -60,16 +59,16 @@ func pageNames(pages []usage.Page) (names []string) {
 }
 
 // findPage is the page of a name, or the first.
-func findPage(pages []usage.Page, args []string) (usage.Page, bool) {
+func findPage(pages []cli.Page, args []string) (cli.Page, bool) {
 	for _, p := range pages {
 		if len(args) == 0 || args[0] == shortName(p) {
 			return p, true
 		}
 	}
-	return usage.Page{}, false
+	return cli.Page{}, false
 }
 
-func writePages(dir string, pages []usage.Page) error {
+func writePages(dir string, pages []cli.Page) error {
 	for _, p := range pages {
 		write := func(file *os.File) error {
 			_, err := io.WriteString(file, p.Text)

@@ -23,9 +23,8 @@ import (
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/generations"
+	"github.com/prefillonly/prefillonly/merging/mergingtest"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/search/searchtest"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
@@ -88,7 +87,7 @@ func newToyMerge(t *testing.T) toyMerge {
 	m := toyMerge{filepath.Join(files, "a.onnx"), filepath.Join(files, "b.onnx"), filepath.Join(files, "merged")}
 	in := generations.Inputs{Policy: string(search.Adopt), Target: .95}
 	var models []merging.Model
-	var opened []trainer.Model
+	var opened []merging.TrainedModel
 	for i, file := range []string{m.a, m.b} {
 		content, name := onnxtest.File(17, onnxtest.Eye(1)), string("ab"[i])
 		if err := onnx.Patch(content, map[string][]float32{"red": {0, []float32{.6, 1}[i], 0, 0, 0, 0}, "place": {.1, .1, .9, .9}}); err != nil {
@@ -102,18 +101,18 @@ func newToyMerge(t *testing.T) toyMerge {
 			t.Fatal(err)
 		}
 		layers.Name = name
-		models, opened = append(models, layers), append(opened, trainer.Model{Name: name, File: file})
+		models, opened = append(models, layers), append(opened, merging.TrainedModel{Name: name, File: file})
 		in.Models = append(in.Models, generations.Input{Name: name, File: file, SHA256: generations.Sum(content), Decoder: "ssd", Clip: "day.avi", ClipSHA256: "0"})
 	}
 	d, err := generations.Open(m.dir, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := searchtest.Trainer{Learns: func(float64) float64 { return 1 }}
+	by := mergingtest.Trainer{Learns: func(float64) float64 { return 1 }}
 	done, err := d.Carry(t.Context(), &generations.Run{
 		Plan: merging.NewPlan(models), Tell: func(generations.Event) {}, Clock: func() time.Duration { return 0 },
 		Options: search.Options{Policy: search.Adopt, Target: .95, Budget: time.Hour, Rate: 1, Cost: []float64{2, 1}},
-		Open:    func(ctx context.Context) (trainer.Session, error) { return by.Open(ctx, opened, 0) },
+		Open:    func(ctx context.Context) (merging.Session, error) { return by.Open(ctx, opened, 0) },
 	})
 	if err == nil {
 		err = d.Close()

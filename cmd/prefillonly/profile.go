@@ -20,7 +20,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/osthread"
-	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // newProfileCommand makes `prefillonly profile`, whose device open opens.
@@ -64,7 +63,7 @@ func runProfile(open roles.Opener, out io.Writer, cfg *config.Config, options pr
 	if cfg.Models[0].Task == config.TaskInfer {
 		return profileNetwork(out, cfg, path, log)
 	}
-	r, err := open(cfg, nil, vitals.New("profile", false, log), log)
+	r, err := open(cfg, nil, roles.NewVitals("profile", false, log), log)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 const (
@@ -52,8 +51,8 @@ terminal, it prints two seconds once.`,
 	flags.StringVar(&o.keyFile, "api-key-file", "", "`FILE` whose first line is the API key")
 	flags.DurationVar(&o.interval, "interval", o.interval, "time between two readings")
 	flags.BoolVar(&o.once, "once", false, "print the figures of one --interval as text, and end")
-	usage.CompleteFlag(command, "api-key-file", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
-	usage.CompleteFlag(command, "interval", cobra.NoFileCompletions)
+	cli.CompleteFlag(command, "api-key-file", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
+	cli.CompleteFlag(command, "interval", cobra.NoFileCompletions)
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	return command
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/inference"
 	"github.com/prefillonly/prefillonly/engine/metrics"
 	"github.com/prefillonly/prefillonly/engine/speech"
-	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/tracing"
 )
@@ -39,7 +38,7 @@ type Config struct {
 	DefaultMaxTokens int              // most tokens of a chat answer whose request gives no bound; 0: the context
 	Metrics          bool             // answers tell the times of their requests
 	ToolParser       string           // how calls of tools are found in the words of an answer; empty: tool_choice auto is refused
-	CORS             cors.Config      // pages of other origins that may use the server
+	CORS             httpserve.CORS   // pages of other origins that may use the server
 	// Socket is where this frontend tells its metrics to others on the same port, and Siblings the sockets
 	// of all of them; empty where it is alone.
 	Socket   string

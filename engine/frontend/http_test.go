@@ -19,7 +19,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/apikey"
 	"github.com/prefillonly/prefillonly/engine/wire"
-	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 )
 
@@ -312,7 +311,7 @@ func TestKeysDivideTheCache(t *testing.T) {
 // the refusal.
 func TestPages(t *testing.T) {
 	const page = "https://a.example"
-	f, _ := newFrontend(t, Config{Keys: ring(t, "one"), CORS: cors.Config{Origins: []string{page}, Methods: []string{"*"}, Headers: []string{"*"}}}, say("Y", engine.FinishLength))
+	f, _ := newFrontend(t, Config{Keys: ring(t, "one"), CORS: httpserve.CORS{Origins: []string{page}, Methods: []string{"*"}, Headers: []string{"*"}}}, say("Y", engine.FinishLength))
 	preflight := do(f, http.MethodOptions, "/v1/completions", "", "Origin", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 	if preflight.Code != http.StatusOK || preflight.Header().Get("Access-Control-Allow-Headers") != "authorization" {
 		t.Errorf("preflight: status %d, %v", preflight.Code, preflight.Header())

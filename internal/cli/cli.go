@@ -1,5 +1,5 @@
-// Package cli is what the program's subcommands have in common: exit codes, errors of usage, groups, and how files and tables are
-// written.
+// Package cli is what the program's subcommands have in common: exit codes, errors of usage, groups, how files and tables are
+// written, and what they say of themselves by the table of parameters: help, the manual page and the shell's completion.
 package cli
 
 import (

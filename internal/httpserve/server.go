@@ -1,5 +1,6 @@
 // Package httpserve is the shell of an HTTP process: it bounds connections, streams of HTTP/2 and every time that a client
-// may keep one busy, tells clients that left from those that only closed their sending side, and drains.
+// may keep one busy, tells clients that left from those that only closed their sending side, tells browsers which pages of
+// other origins may use the server (CORS), and drains.
 package httpserve
 
 import (

@@ -10,7 +10,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/merging/generations"
 )
 
@@ -88,7 +87,7 @@ func TestMergedNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Resolve(&loaded.Config, modeldir.Cached); err != nil || len(loaded.Models) != 2 || loaded.Models[0].Path != merged.Path || len(Superseding(loaded.Models)) != 1 {
+		if _, err := Resolve(&loaded.Config, Cached); err != nil || len(loaded.Models) != 2 || loaded.Models[0].Path != merged.Path || len(Superseding(loaded.Models)) != 1 {
 			t.Errorf("read by another process: %v, %+v", err, loaded.Models)
 		}
 		makeCurrent(t, dir, 0)

@@ -1,5 +1,5 @@
-// Package modellist makes the models of a configuration ready to be served: it finds their directories and names,
-// tells which executor hosts which, and hands the list from a server to its processes.
+// Package modellist makes the models of a configuration ready to be served: it finds their files and names (of the
+// paths that are given, of the Hugging Face hub by its local cache, and of the demo model, which it unpacks), tells which executor hosts which, and hands the list from a server to its processes.
 package modellist
 
 import (
@@ -17,7 +17,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/dirlock"
 	"github.com/prefillonly/prefillonly/internal/hub"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
 
 // Error is a mistake in the list, or in all of its models.
@@ -28,7 +27,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 // Prepare makes cfg.RuntimeDir a directory that exists, and resolves the models. remove deletes what was made for this
 // process alone.
-func Prepare(cfg *config.Config, fetch modeldir.Fetch) (failed []error, remove func(), err error) {
+func Prepare(cfg *config.Config, fetch Fetch) (failed []error, remove func(), err error) {
 	if cfg.RuntimeDir, remove, err = makeRuntimeDir(cfg); err != nil {
 		return nil, nil, err
 	}
@@ -56,9 +55,9 @@ func makeRuntimeDir(cfg *config.Config) (dir string, remove func(), err error) {
 
 // Resolve makes cfg.Models all models, with directories and names, beside pipelines their other networks, and beside merged networks their originals. What is wrong with one of several is in failed at
 // its position, and no error while another can be served. The demo model is unpacked below cfg.RuntimeDir.
-func Resolve(cfg *config.Config, fetch modeldir.Fetch) (failed []error, err error) {
+func Resolve(cfg *config.Config, fetch Fetch) (failed []error, err error) {
 	list, incomplete := expandPipelines(cfg.Serving())
-	if failed, err = modeldir.Resolve(list, cfg.RuntimeDir, fetch); err != nil {
+	if failed, err = resolveFiles(list, cfg.RuntimeDir, fetch); err != nil {
 		return nil, err
 	}
 	for i := range list {

@@ -13,7 +13,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/host"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 )
 
 // prepared is a configuration of these models whose directories are there.
@@ -21,7 +20,7 @@ func prepared(t *testing.T, list ...config.Model) (*config.Config, []error, erro
 	t.Helper()
 	cfg := config.Default()
 	cfg.Models, cfg.RuntimeDir = list, t.TempDir()
-	failed, err := Resolve(&cfg, modeldir.Cached)
+	failed, err := Resolve(&cfg, Cached)
 	return &cfg, failed, err
 }
 

@@ -14,8 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Event is a line of what has happened.
@@ -65,12 +65,12 @@ func finite(x, otherwise float64) float64 {
 	return x
 }
 
-func scoreOf(s trainer.Score) *Score {
+func scoreOf(s merging.Score) *Score {
 	return &Score{finite(s.Value, 0), finite(s.Low, 0), finite(s.High, 1), s.Objects, s.Frames}
 }
 
-func (s *Score) trainers() trainer.Score {
-	return trainer.Score{Value: s.Value, Low: s.Low, High: s.High, Objects: s.Objects, Frames: s.Frames}
+func (s *Score) trainers() merging.Score {
+	return merging.Score{Value: s.Value, Low: s.Low, High: s.High, Objects: s.Objects, Frames: s.Frames}
 }
 
 // searchEvent is the event of the search that a line tells of; nil: none.
@@ -158,7 +158,7 @@ type state struct {
 
 // snapshot is a session's, with the ties of then.
 type snapshot struct {
-	Ties []trainer.Tie
+	Ties []merging.Tie
 	Of   []byte
 }
 

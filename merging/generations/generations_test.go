@@ -17,9 +17,8 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
+	"github.com/prefillonly/prefillonly/merging/mergingtest"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/search/searchtest"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // merge is a pair of networks, of which b adopts a's layers but for the third.
@@ -27,16 +26,16 @@ type merge struct {
 	dir    string
 	inputs Inputs
 	run    Run
-	by     searchtest.Trainer
+	by     mergingtest.Trainer
 }
 
 func newMerge(t testing.TB, files string) *merge {
 	t.Helper()
 	m := &merge{inputs: Inputs{Policy: string(search.Adopt), Target: .95, Seed: 7}}
 	var models []merging.Model
-	var opened []trainer.Model
+	var opened []merging.TrainedModel
 	for i, name := range []string{"a", "b"} {
-		path, content := filepath.Join(files, name+".onnx"), searchtest.Network(uint64(i), 4, 3-i)
+		path, content := filepath.Join(files, name+".onnx"), mergingtest.Network(uint64(i), 4, 3-i)
 		if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, content) {
 			if err := os.WriteFile(path, content, 0o644); err != nil {
 				t.Fatal(err)
@@ -47,14 +46,14 @@ func newMerge(t testing.TB, files string) *merge {
 			t.Fatal(err)
 		}
 		models = append(models, layers)
-		opened = append(opened, trainer.Model{Name: name, File: path})
+		opened = append(opened, merging.TrainedModel{Name: name, File: path})
 		m.inputs.Models = append(m.inputs.Models, Input{Name: name, File: path, SHA256: Sum(content), Decoder: "ssd", Clip: name + ".mp4", ClipSHA256: "0"})
 	}
-	m.by = searchtest.Trainer{Refuses: func(t trainer.Tie, _ int) bool { return t.Members[0].Layer == "layer2" }}
+	m.by = mergingtest.Trainer{Refuses: func(t merging.Tie, _ int) bool { return t.Members[0].Layer == "layer2" }}
 	m.run = Run{
 		Plan: merging.NewPlan(models), Tell: func(Event) {}, Clock: func() time.Duration { return 0 },
 		Options: search.Options{Policy: search.Adopt, Target: .95, Budget: time.Hour, Rate: 1, Cost: []float64{2, 1}},
-		Open:    func(ctx context.Context) (trainer.Session, error) { return m.by.Open(ctx, opened, 7) },
+		Open:    func(ctx context.Context) (merging.Session, error) { return m.by.Open(ctx, opened, 7) },
 	}
 	m.dir = filepath.Join(files, "merged")
 	return m
@@ -136,7 +135,7 @@ func TestKilledAtAnyWrite(t *testing.T) {
 	defer func() { beforeWrite = func(string) error { return nil } }()
 	files := t.TempDir()
 	m := newMerge(t, files)
-	m.by = searchtest.Trainer{Learns: searchtest.Exponential(2)}
+	m.by = mergingtest.Trainer{Learns: mergingtest.Exponential(2)}
 	if _, err := m.carry(); err != nil {
 		t.Fatal(err)
 	}

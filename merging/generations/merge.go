@@ -16,7 +16,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Merge is `merge.json` of a generation.
@@ -62,7 +61,7 @@ func (m *Merge) checkFiles() error {
 }
 
 // alterations are the held-out frames, altered, on which a success is looked at, too.
-var alterations = map[string]trainer.Split{"dark": trainer.HeldOutDark, "mirrored": trainer.HeldOutMirrored, "noisy": trainer.HeldOutNoisy}
+var alterations = map[string]merging.Split{"dark": merging.HeldOutDark, "mirrored": merging.HeldOutMirrored, "noisy": merging.HeldOutNoisy}
 
 // Shared is layers with the same weights.
 type Shared struct {
@@ -85,7 +84,7 @@ func Sum(content []byte) string {
 }
 
 // build makes a generation of what a session has trained.
-func (d *Dir) build(ctx context.Context, plan *merging.Plan, session trainer.Session, ship *search.Ship) (*Merge, [][]byte, error) {
+func (d *Dir) build(ctx context.Context, plan *merging.Plan, session merging.Session, ship *search.Ship) (*Merge, [][]byte, error) {
 	m := &Merge{Attempt: ship.Attempt, Target: d.inputs.Target, Policy: d.inputs.Policy, TotalBytes: plan.Total(), SharedBytes: ship.Saved, Shared: []Shared{}}
 	var files [][]byte
 	for i, in := range d.inputs.Models {
@@ -117,7 +116,7 @@ func (d *Dir) build(ctx context.Context, plan *merging.Plan, session trainer.Ses
 }
 
 // lookAltered scores a model on altered frames.
-func lookAltered(ctx context.Context, session trainer.Session, model int) (map[string]*Score, error) {
+func lookAltered(ctx context.Context, session merging.Session, model int) (map[string]*Score, error) {
 	scores := map[string]*Score{}
 	for _, name := range slices.Sorted(maps.Keys(alterations)) {
 		score, err := session.Evaluate(ctx, model, alterations[name])
@@ -130,7 +129,7 @@ func lookAltered(ctx context.Context, session trainer.Session, model int) (map[s
 }
 
 // describe lists what is shared, and holds the files to it.
-func (m *Merge) describe(plan *merging.Plan, ties []trainer.Tie, files [][]byte) error {
+func (m *Merge) describe(plan *merging.Plan, ties []merging.Tie, files [][]byte) error {
 	sums, err := weightSums(files)
 	if err != nil {
 		return err

@@ -8,14 +8,13 @@ import (
 
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Run is a search to carry out.
 type Run struct {
 	Plan    *merging.Plan
 	Options search.Options
-	Open    func(context.Context) (trainer.Session, error)
+	Open    func(context.Context) (merging.Session, error)
 	Clock   func() time.Duration // of work, from any beginning
 	Tell    func(Event)          // what happens
 }
@@ -25,7 +24,7 @@ type runner struct {
 	*Run
 	dir     *Dir
 	search  *search.Search
-	session trainer.Session
+	session merging.Session
 	base    time.Duration // of the clock, when the merge began, less what was killed
 	now     state
 }
@@ -153,7 +152,7 @@ func (r *runner) act(ctx context.Context, a search.Action) (event search.Event, 
 	case *search.Train:
 		return r.trainPart(ctx, a)
 	case *search.Evaluate:
-		score, err := r.session.Evaluate(ctx, a.Model, trainer.HeldOut)
+		score, err := r.session.Evaluate(ctx, a.Model, merging.HeldOut)
 		if err != nil {
 			return nil, err
 		}

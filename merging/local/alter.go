@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 )
 
 // picture is a frame in rows of red, green and blue, of the size that it has in a network's input.
@@ -54,14 +54,14 @@ func between(least, most float64, random *rand.Rand) float64 {
 }
 
 // view is a frame as those of a split are.
-func view(p picture, split trainer.Split, random *rand.Rand) picture {
+func view(p picture, split merging.Split, random *rand.Rand) picture {
 	out := picture{p.height, p.width, slices.Clone(p.rgb)}
 	switch split {
-	case trainer.HeldOutDark:
+	case merging.HeldOutDark:
 		out.light(0.5)
-	case trainer.HeldOutMirrored:
+	case merging.HeldOutMirrored:
 		out.mirror()
-	case trainer.HeldOutNoisy:
+	case merging.HeldOutNoisy:
 		out.noise(20, random)
 	}
 	return out

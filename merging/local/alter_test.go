@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 )
 
 func randomPicture(random *rand.Rand, height, width int) picture {
@@ -22,7 +22,7 @@ func TestViewsAreAsNamed(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	p := randomPicture(random, 40, 50)
 	was := bytes.Clone(p.rgb)
-	dark, mirrored, noisy := view(p, trainer.HeldOutDark, random), view(p, trainer.HeldOutMirrored, random), view(p, trainer.HeldOutNoisy, random)
+	dark, mirrored, noisy := view(p, merging.HeldOutDark, random), view(p, merging.HeldOutMirrored, random), view(p, merging.HeldOutNoisy, random)
 	square := 0.0
 	for y := range p.height {
 		for x := range p.width {

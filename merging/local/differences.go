@@ -10,7 +10,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -30,17 +30,17 @@ const (
 )
 
 // Differences are the frames held out in which another file of a model's network finds least of what the model's own file finds, the worst first.
-func Differences(ctx context.Context, m trainer.Model, other string, most int, o Options) ([]Difference, error) {
+func Differences(ctx context.Context, m merging.TrainedModel, other string, most int, o Options) ([]Difference, error) {
 	s := &session{o: New(o).o, seed: 1}
 	defer s.Close()
-	if err := s.open([]trainer.Model{m}); err != nil {
+	if err := s.open([]merging.TrainedModel{m}); err != nil {
 		return nil, err
 	}
 	of := s.models[0]
 	if err := of.readClip(ctx, s.o.FrameBytes); err != nil {
 		return nil, err
 	}
-	frames, step := of.feed.part(trainer.HeldOut), 1
+	frames, step := of.feed.part(merging.HeldOut), 1
 	for ; len(frames) > lookedAt; step *= 2 {
 		frames = everySecond(frames)
 	}

@@ -7,18 +7,18 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn"
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
 // fewestObjects are those by which a model can be judged.
 const fewestObjects = 100
 
-// Evaluate implements trainer.Session.
-func (s *session) Evaluate(ctx context.Context, at int, split trainer.Split) (trainer.Score, error) {
+// Evaluate implements merging.Session.
+func (s *session) Evaluate(ctx context.Context, at int, split merging.Split) (merging.Score, error) {
 	m := s.models[at]
 	if err := m.readClip(ctx, s.o.FrameBytes); err != nil {
-		return trainer.Score{}, err
+		return merging.Score{}, err
 	}
 	frames := s.frames(at, split)
 	if m.truth[split] == nil {
@@ -28,30 +28,30 @@ func (s *session) Evaluate(ctx context.Context, at int, split trainer.Split) (tr
 		}
 		found, err := s.look(ctx, m, originals, frames)
 		if err != nil {
-			return trainer.Score{}, err
+			return merging.Score{}, err
 		}
 		m.truth[split] = found
 	}
 	found, err := s.findMerged(ctx, m, frames, m.truth[split])
 	if err != nil {
-		return trainer.Score{}, err
+		return merging.Score{}, err
 	}
 	score := scoreFindings(m.truth[split], found, s.seed)
 	return score, m.judge(score, split)
 }
 
 // judge says why a score tells nothing.
-func (m *model) judge(score trainer.Score, split trainer.Split) error {
-	if split != trainer.Training && score.Objects < fewestObjects {
+func (m *model) judge(score merging.Score, split merging.Split) error {
+	if split != merging.Training && score.Objects < fewestObjects {
 		return fmt.Errorf("%s: model %s cannot be judged: %d objects in the %d frames held out, want %d", m.Clip, m.Name, score.Objects, score.Frames, fewestObjects)
 	}
 	return nil
 }
 
 // frames are those of a split, as it has them.
-func (s *session) frames(at int, split trainer.Split) []picture {
+func (s *session) frames(at int, split merging.Split) []picture {
 	frames := s.models[at].feed.part(split)
-	if split == trainer.Training || split == trainer.HeldOut {
+	if split == merging.Training || split == merging.HeldOut {
 		return frames
 	}
 	views, random := make([]picture, len(frames)), rand.New(rand.NewPCG(s.seed, uint64(split)))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/engine/images"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
@@ -76,12 +76,12 @@ const (
 )
 
 // part is the frames of a split. Sections that are held out are whole blocks, if they are as long as one.
-func (f *feed) part(split trainer.Split) (frames []picture) {
+func (f *feed) part(split merging.Split) (frames []picture) {
 	rounds := min(max(len(f.frames)/leastRound, 1), mostRounds)
 	for r := range rounds {
 		round := f.frames[r*len(f.frames)/rounds : (r+1)*len(f.frames)/rounds]
 		n := float64(len(round))
-		if split == trainer.Training {
+		if split == merging.Training {
 			frames = append(frames, round[:int(trainedOn*n)]...)
 			continue
 		}

@@ -3,7 +3,7 @@ package local
 import (
 	"testing"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 )
 
 // numbered is a feed of frames that tell their number by their height.
@@ -19,17 +19,17 @@ func numbered(frames int) *feed {
 func TestHeldOutFramesAreApart(t *testing.T) {
 	for _, c := range []struct{ frames, rounds int }{{10, 1}, {40, 1}, {250, 2}, {799, 7}, {1394, 8}, {100003, 8}} {
 		f := numbered(c.frames)
-		trained, held := f.part(trainer.Training), f.part(trainer.HeldOut)
+		trained, held := f.part(merging.Training), f.part(merging.HeldOut)
 		if n := float64(c.frames); float64(len(trained)) < .55*n || float64(len(held)) < .2*n {
 			t.Errorf("of %d frames %d are trained on and %d held out", c.frames, len(trained), len(held))
 		}
-		kind := make([]trainer.Split, c.frames) // of each frame; those in neither are noisy
+		kind := make([]merging.Split, c.frames) // of each frame; those in neither are noisy
 		for i := range kind {
-			kind[i] = trainer.HeldOutNoisy
+			kind[i] = merging.HeldOutNoisy
 		}
-		for split, frames := range map[trainer.Split][]picture{trainer.Training: trained, trainer.HeldOut: held} {
+		for split, frames := range map[merging.Split][]picture{merging.Training: trained, merging.HeldOut: held} {
 			for _, p := range frames {
-				if kind[p.height] != trainer.HeldOutNoisy {
+				if kind[p.height] != merging.HeldOutNoisy {
 					t.Fatalf("of %d frames number %d is twice", c.frames, p.height)
 				}
 				kind[p.height] = split
@@ -38,11 +38,11 @@ func TestHeldOutFramesAreApart(t *testing.T) {
 		apart, last, at, sections := int(gap*float64(c.frames/c.rounds)), kind[0], 0, 0
 		for i, k := range kind {
 			switch {
-			case k == trainer.HeldOutNoisy:
+			case k == merging.HeldOutNoisy:
 				continue
 			case k != last && i-at <= apart:
 				t.Errorf("of %d frames number %d is %d behind one of the other part, want more than %d", c.frames, i, i-at, apart)
-			case k != last && k == trainer.HeldOut:
+			case k != last && k == merging.HeldOut:
 				sections++
 			}
 			last, at = k, i

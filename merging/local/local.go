@@ -13,7 +13,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/direct"
 	"github.com/prefillonly/prefillonly/kernels"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 )
 
 // Options say how a Trainer trains. The zero value is what is usual.
@@ -62,7 +62,7 @@ type session struct {
 	seed    uint64
 	models  []*model
 	workers []*worker
-	ties    []trainer.Tie
+	ties    []merging.Tie
 	params  []*parameter
 	epochs  []float64 // that were trained, by model
 }
@@ -75,7 +75,7 @@ type worker struct {
 }
 
 // Open opens models for training. Clips are read when they are first needed.
-func (t *Trainer) Open(_ context.Context, models []trainer.Model, seed uint64) (trainer.Session, error) {
+func (t *Trainer) Open(_ context.Context, models []merging.TrainedModel, seed uint64) (merging.Session, error) {
 	s := &session{o: t.o, seed: seed, epochs: make([]float64, len(models))}
 	if err := s.open(models); err != nil {
 		s.Close()
@@ -84,7 +84,7 @@ func (t *Trainer) Open(_ context.Context, models []trainer.Model, seed uint64) (
 	return s, nil
 }
 
-func (s *session) open(models []trainer.Model) error {
+func (s *session) open(models []merging.TrainedModel) error {
 	if len(models) == 0 {
 		return errors.New("no models to train")
 	}
@@ -118,7 +118,7 @@ func (s *session) open(models []trainer.Model) error {
 	return nil
 }
 
-// Close implements trainer.Session.
+// Close implements merging.Session.
 func (s *session) Close() {
 	for _, w := range s.workers {
 		w.closeStudents()

@@ -14,7 +14,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/images"
 	"github.com/prefillonly/prefillonly/engine/inspect"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -22,7 +22,7 @@ import (
 
 // model is a network of a session.
 type model struct {
-	trainer.Model
+	merging.TrainedModel
 	file      *onnx.Model
 	layers    []inspect.Layer
 	own       []*graph.Value // constants that are trained unless they are tied
@@ -33,7 +33,7 @@ type model struct {
 	outputs   []direct.Output // without data
 
 	feed  *feed // nil: it was not needed yet
-	truth map[trainer.Split][]videoext.Findings
+	truth map[merging.Split][]videoext.Findings
 
 	adopted map[*graph.Value]*graph.Tensor // constants of its file that are a donor's
 	trained []*use
@@ -46,7 +46,7 @@ type use struct {
 }
 
 // openModel reads a network's file. What it computes is told by its original, which runs it.
-func openModel(m trainer.Model) (*model, error) {
+func openModel(m merging.TrainedModel) (*model, error) {
 	decoder, err := vision.Find(m.Decoder)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -55,7 +55,7 @@ func openModel(m trainer.Model) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened := &model{Model: m, file: file, layers: inspect.Layers(file.Graph), decoder: decoder, truth: map[trainer.Split][]videoext.Findings{}}
+	opened := &model{TrainedModel: m, file: file, layers: inspect.Layers(file.Graph), decoder: decoder, truth: map[merging.Split][]videoext.Findings{}}
 	opened.listOwn()
 	return opened, nil
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -64,8 +64,8 @@ func (p *pixels) readLikely(w lossWriter, v *graph.Value) (likely, logarithm *gr
 const leastShare = 0.001
 
 // scoreMasks is the mean IoU of frames, one by one.
-func scoreMasks(truth, found []videoext.Findings, seed uint64) trainer.Score {
-	s := trainer.Score{Frames: len(truth)}
+func scoreMasks(truth, found []videoext.Findings, seed uint64) merging.Score {
+	s := merging.Score{Frames: len(truth)}
 	var all accuracy.Overlaps
 	var blocks []*accuracy.Overlaps
 	for i := range truth {

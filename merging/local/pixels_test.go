@@ -13,7 +13,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
@@ -63,25 +62,25 @@ func segmenter(change float64) []byte {
 // its scales, shifts and slopes and the head's weights: mean IoU .63, then .76.
 func TestSegmenterAdoptsLayers(t *testing.T) {
 	clip, ctx := drawnClip(t, 100), context.Background()
-	var models []trainer.Model
+	var models []merging.TrainedModel
 	for i, name := range []string{"street", "other"} {
 		change := .2 * float64(i)
-		models = append(models, trainer.Model{Name: name, File: written(t, name+".onnx", segmenter(change)), Decoder: "segmentation", Clip: clip})
+		models = append(models, merging.TrainedModel{Name: name, File: written(t, name+".onnx", segmenter(change)), Decoder: "segmentation", Clip: clip})
 	}
 	in, err := New(Options{Unaltered: true}).Open(ctx, models, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	var ties []trainer.Tie
+	var ties []merging.Tie
 	for _, layer := range []string{"layer0.conv", "layer1.conv"} {
-		ties = append(ties, trainer.Tie{Donor: 1, Members: []merging.Member{{Model: 0, Layer: layer}, {Model: 1, Layer: layer}}})
+		ties = append(ties, merging.Tie{Donor: 1, Members: []merging.Member{{Model: 0, Layer: layer}, {Model: 1, Layer: layer}}})
 	}
 	if err := in.Tie(ties); err != nil {
 		t.Fatal(err)
 	}
-	score := func() trainer.Score {
-		s, err := in.Evaluate(ctx, 0, trainer.HeldOut)
+	score := func() merging.Score {
+		s, err := in.Evaluate(ctx, 0, merging.HeldOut)
 		if err != nil {
 			t.Fatal(err)
 		}

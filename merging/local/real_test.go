@@ -11,7 +11,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 func data(t testing.TB) string {
@@ -26,16 +25,16 @@ func data(t testing.TB) string {
 }
 
 // pair are a person detector and the larger one whose weights it is to adopt.
-func pair(dir string) []trainer.Model {
+func pair(dir string) []merging.TrainedModel {
 	clip := filepath.Join(dir, "video", "indoor_persons_768x432.mp4")
-	return []trainer.Model{
+	return []merging.TrainedModel{
 		{Name: "person", File: filepath.Join(dir, "models", "light_person_192.onnx"), Decoder: "yolox", Clip: clip},
 		{Name: "yolox", File: filepath.Join(dir, "models", "yolox_nano_416.onnx"), Decoder: "yolox", Clip: clip},
 	}
 }
 
 // allTied ties all equal layers of models, with a donor.
-func allTied(t testing.TB, models []trainer.Model, donor int) (ties []trainer.Tie) {
+func allTied(t testing.TB, models []merging.TrainedModel, donor int) (ties []merging.Tie) {
 	var described []merging.Model
 	for _, m := range models {
 		d, err := inspect.OpenLayers(m.File)
@@ -45,7 +44,7 @@ func allTied(t testing.TB, models []trainer.Model, donor int) (ties []trainer.Ti
 		described = append(described, d)
 	}
 	for _, g := range merging.NewPlan(described).Groups {
-		ties = append(ties, trainer.Tie{Members: g.Members, Donor: donor})
+		ties = append(ties, merging.Tie{Members: g.Members, Donor: donor})
 	}
 	return ties
 }
@@ -79,9 +78,9 @@ func TestPersonDetectorAdoptsTheBulk(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		split trainer.Split
+		split merging.Split
 		least float64
-	}{{"as they are", trainer.HeldOut, 0.92}, {"half as bright", trainer.HeldOutDark, 0.9}, {"mirrored", trainer.HeldOutMirrored, 0.85}, {"noisy", trainer.HeldOutNoisy, 0.85}} {
+	}{{"as they are", merging.HeldOut, 0.92}, {"half as bright", merging.HeldOutDark, 0.9}, {"mirrored", merging.HeldOutMirrored, 0.85}, {"noisy", merging.HeldOutNoisy, 0.85}} {
 		s, err := in.Evaluate(ctx, 0, c.split)
 		if err != nil || s.Value < c.least {
 			t.Errorf("%s: F1 is %.3f, %v; want %.2f", c.name, s.Value, err, c.least)

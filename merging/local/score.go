@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 	"github.com/prefillonly/prefillonly/videoext/accuracy"
 	"github.com/prefillonly/prefillonly/videoext/vision"
@@ -21,12 +21,12 @@ const (
 )
 
 // scoreFindings is the F1 of frames, one by one; of those with maps of classes, the mean IoU.
-func scoreFindings(truth, found []videoext.Findings, seed uint64) trainer.Score {
+func scoreFindings(truth, found []videoext.Findings, seed uint64) merging.Score {
 	if len(truth) > 0 && truth[0].Mask != nil {
 		return scoreMasks(truth, found, seed)
 	}
 	counts := make([]accuracy.Counts, len(truth))
-	s := trainer.Score{Frames: len(truth)}
+	s := merging.Score{Frames: len(truth)}
 	for i := range truth {
 		counts[i] = agreement.Count(truth[i].Detections, found[i].Detections)
 		s.Objects += objects(truth[i])

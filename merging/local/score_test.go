@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/videoext"
 )
 
@@ -40,7 +40,7 @@ func TestScoreAndItsInterval(t *testing.T) {
 			t.Errorf("%s: got %+v by the same seed, want %+v", name, again, s)
 		}
 	}
-	if s := scoreFindings(truth, truth, 1); s != (trainer.Score{Value: 1, Low: 1, High: 1, Frames: 200, Objects: 200}) {
+	if s := scoreFindings(truth, truth, 1); s != (merging.Score{Value: 1, Low: 1, High: 1, Frames: 200, Objects: 200}) {
 		t.Errorf("the truth has %+v", s)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prefillonly/prefillonly/merging/trainer"
+	"github.com/prefillonly/prefillonly/merging"
 )
 
 // state is a snapshot's content.
 type state struct {
 	Prints [][32]byte // of the models
 	Seed   uint64
-	Ties   []trainer.Tie
+	Ties   []merging.Tie
 	Epochs []float64
 	Params []paramState // in the order in which the ties make them
 }
@@ -24,7 +24,7 @@ type paramState struct {
 	Moments         moments
 }
 
-// Snapshot implements trainer.Session.
+// Snapshot implements merging.Session.
 func (s *session) Snapshot() ([]byte, error) {
 	now := state{Seed: s.seed, Ties: s.ties, Epochs: slices.Clone(s.epochs)}
 	for _, m := range s.models {
@@ -38,7 +38,7 @@ func (s *session) Snapshot() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Restore implements trainer.Session.
+// Restore implements merging.Session.
 func (s *session) Restore(snapshot []byte) error {
 	var was state
 	if err := gob.NewDecoder(bytes.NewReader(snapshot)).Decode(&was); err != nil {

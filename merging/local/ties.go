@@ -9,7 +9,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/graph"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // parameter is elements that are trained, of one constant or of those that a tie makes one.
@@ -21,8 +20,8 @@ type parameter struct {
 	unit    float64 // by which it moves: how large its elements are, and less where many are summed and move together
 }
 
-// Tie implements trainer.Session.
-func (s *session) Tie(ties []trainer.Tie) error {
+// Tie implements merging.Session.
+func (s *session) Tie(ties []merging.Tie) error {
 	if err := s.checkTies(ties); err != nil {
 		return err
 	}
@@ -49,20 +48,20 @@ func (s *session) Tie(ties []trainer.Tie) error {
 }
 
 // tie shares the weights of a tie's members: the donor's, or a parameter that all of them are uses of.
-func (s *session) tie(t trainer.Tie, before []*parameter, tied []map[*graph.Value]bool, trains []bool) {
+func (s *session) tie(t merging.Tie, before []*parameter, tied []map[*graph.Value]bool, trains []bool) {
 	var joint *parameter
 	for _, member := range t.Members {
 		m := s.models[member.Model]
 		weights := m.layer(member.Layer).Weights
 		tied[member.Model][weights] = true
 		switch {
-		case t.Donor == trainer.NoDonor:
+		case t.Donor == merging.NoDonor:
 			if joint == nil {
 				joint = s.addParameter(fmt.Sprint(t.Members), weights.Const, before)
 			}
 			m.trained = append(m.trained, &use{weights, joint})
 			trains[member.Model] = true
-		case t.Donor == trainer.Mean:
+		case t.Donor == merging.MeanDonor:
 			m.adopted[weights] = s.averageWeights(t)
 			trains[member.Model] = true
 		case t.Donor != member.Model:
@@ -73,13 +72,13 @@ func (s *session) tie(t trainer.Tie, before []*parameter, tied []map[*graph.Valu
 }
 
 // donated is the weights of a tie's donor.
-func (s *session) donated(t trainer.Tie) *graph.Tensor {
+func (s *session) donated(t merging.Tie) *graph.Tensor {
 	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == t.Donor })
 	return s.models[t.Donor].layer(t.Members[i].Layer).Weights.Const
 }
 
 // averageWeights is the mean of the weights in a tie's members' files.
-func (s *session) averageWeights(t trainer.Tie) *graph.Tensor {
+func (s *session) averageWeights(t merging.Tie) *graph.Tensor {
 	var sum []float32
 	var like *graph.Tensor
 	for _, member := range t.Members {
@@ -141,7 +140,7 @@ func sizeOf(elements []float32) float64 {
 }
 
 // checkTies says why layers cannot be tied.
-func (s *session) checkTies(ties []trainer.Tie) error {
+func (s *session) checkTies(ties []merging.Tie) error {
 	seen := map[merging.Member]bool{}
 	for i, t := range ties {
 		if err := s.checkTie(t, seen); err != nil {
@@ -151,9 +150,9 @@ func (s *session) checkTies(ties []trainer.Tie) error {
 	return nil
 }
 
-func (s *session) checkTie(t trainer.Tie, seen map[merging.Member]bool) error {
+func (s *session) checkTie(t merging.Tie, seen map[merging.Member]bool) error {
 	var first *inspect.Layer
-	donor := t.Donor == trainer.NoDonor || t.Donor == trainer.Mean
+	donor := t.Donor == merging.NoDonor || t.Donor == merging.MeanDonor
 	for _, member := range t.Members {
 		if member.Model < 0 || member.Model >= len(s.models) {
 			return fmt.Errorf("got model %d, want one of %d", member.Model, len(s.models))
@@ -182,7 +181,7 @@ func (s *session) checkTie(t trainer.Tie, seen map[merging.Member]bool) error {
 	return nil
 }
 
-// Constants implements trainer.Session.
+// Constants implements merging.Session.
 func (s *session) Constants(at int) map[string][]float32 {
 	named := map[string][]float32{}
 	for v, t := range s.models[at].constants() {

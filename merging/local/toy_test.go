@@ -18,8 +18,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
-	"github.com/prefillonly/prefillonly/merging/trainer/trainertest"
+	"github.com/prefillonly/prefillonly/merging/mergingtest"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
@@ -56,7 +55,7 @@ func written(t testing.TB, name string, data []byte) string {
 }
 
 // toys are the detector of drawn streets and, as a donor, one like it whose weights are others'.
-func toys(t testing.TB, frames int) (models []trainer.Model, plan *merging.Plan) {
+func toys(t testing.TB, frames int) (models []merging.TrainedModel, plan *merging.Plan) {
 	t.Helper()
 	var described []merging.Model
 	clip := drawnClip(t, frames)
@@ -70,7 +69,7 @@ func toys(t testing.TB, frames int) (models []trainer.Model, plan *merging.Plan)
 		if err != nil {
 			t.Fatal(err)
 		}
-		models = append(models, trainer.Model{Name: name, File: path, Decoder: "fastestdet", Clip: clip})
+		models = append(models, merging.TrainedModel{Name: name, File: path, Decoder: "fastestdet", Clip: clip})
 		described = append(described, m)
 	}
 	return models, merging.NewPlan(described)
@@ -98,7 +97,7 @@ func disturb(t testing.TB, data []byte) {
 
 func TestTrainer(t *testing.T) {
 	models, plan := toys(t, 40)
-	trainertest.Run(t, New(Options{}), trainertest.Pair{
+	mergingtest.Run(t, New(Options{}), mergingtest.Pair{
 		Models: models, Plan: plan, Epochs: 0.4, Rate: 0.03, Joint: func(merging.Group) bool { return true },
 	})
 }
@@ -113,7 +112,7 @@ func TestThreadsDoNotChangeWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer in.Close()
-		if err := in.Tie([]trainer.Tie{{Members: plan.Groups[0].Members, Donor: 1}}); err != nil {
+		if err := in.Tie([]merging.Tie{{Members: plan.Groups[0].Members, Donor: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := in.Train(context.Background(), []int{0}, 1, 0.01); err != nil {
@@ -133,26 +132,26 @@ func TestThreadsDoNotChangeWeights(t *testing.T) {
 
 // TestWhatCannotBeJudgedIsRefused with the figure, and so are a clip and a file that cannot be used, by name.
 func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
-	few := trainer.Score{Value: 1, Objects: 99, Frames: 30}
-	m := model{Model: trainer.Model{Name: "door", Clip: "door.mp4"}}
-	if err := m.judge(few, trainer.HeldOut); err == nil || err.Error() != "door.mp4: model door cannot be judged: 99 objects in the 30 frames held out, want 100" {
+	few := merging.Score{Value: 1, Objects: 99, Frames: 30}
+	m := model{TrainedModel: merging.TrainedModel{Name: "door", Clip: "door.mp4"}}
+	if err := m.judge(few, merging.HeldOut); err == nil || err.Error() != "door.mp4: model door cannot be judged: 99 objects in the 30 frames held out, want 100" {
 		t.Errorf("got %v", err)
 	}
 	few.Objects++
-	if err := m.judge(few, trainer.HeldOut); err != nil {
+	if err := m.judge(few, merging.HeldOut); err != nil {
 		t.Errorf("100 objects: %v", err)
 	}
 	models, _ := toys(t, 4)
 	noClip, wrong := models[0], models[0]
 	noClip.Clip, wrong.Decoder = "no such clip.mp4", "yolox"
-	for want, m := range map[string]trainer.Model{
+	for want, m := range map[string]merging.TrainedModel{
 		"got 4 frames, want 10 or more": models[0],
 		"no such clip.mp4":              noClip,
 		"decoder yolox":                 wrong,
 	} {
-		in, err := New(Options{Threads: 1}).Open(context.Background(), []trainer.Model{m}, 1)
+		in, err := New(Options{Threads: 1}).Open(context.Background(), []merging.TrainedModel{m}, 1)
 		if err == nil {
-			_, err = in.Evaluate(context.Background(), 0, trainer.HeldOut)
+			_, err = in.Evaluate(context.Background(), 0, merging.HeldOut)
 			in.Close()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {

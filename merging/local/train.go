@@ -20,7 +20,7 @@ type sample struct {
 // warmSteps are those of a parameter that are smaller, until its moments are known.
 const warmSteps = 20
 
-// Train implements trainer.Session.
+// Train implements merging.Session.
 func (s *session) Train(ctx context.Context, models []int, epochs, rate float64) ([]float64, error) {
 	from, count, steps := make([]int, len(s.models)), make([]int, len(s.models)), 0
 	models = slices.DeleteFunc(slices.Clone(models), func(i int) bool { return len(s.models[i].trained) == 0 })

@@ -5,16 +5,15 @@ import (
 	"slices"
 
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // attempt is ties being tried.
 type attempt struct {
-	ties      []trainer.Tie
+	ties      []merging.Tie
 	target    float64
-	originals []trainer.Score
+	originals []merging.Score
 	models    []int           // that are trained: those for which its ties change something
-	scores    []trainer.Score // the last, by model
+	scores    []merging.Score // the last, by model
 	judged    int             // of models, since they were trained last
 	rate      float64         // that it began with, or half of it where that stalled
 	decay     float64
@@ -45,14 +44,14 @@ const (
 	failed
 )
 
-func (s *Search) newAttempt(ties []trainer.Tie) *attempt {
+func (s *Search) newAttempt(ties []merging.Tie) *attempt {
 	a := &attempt{ties: ties, target: s.o.Target, originals: s.originals, rate: s.o.Rate, decay: s.o.Decay, scores: slices.Clone(s.scores), lifts: make([]progress, len(s.originals))}
 	for i := range s.originals {
-		changing := slices.DeleteFunc(slices.Clone(ties), func(t trainer.Tie) bool { return !s.changes(t, i) })
+		changing := slices.DeleteFunc(slices.Clone(ties), func(t merging.Tie) bool { return !s.changes(t, i) })
 		if len(changing) > 0 {
 			a.models = append(a.models, i)
 		}
-		if s.o.Joint > 0 && slices.ContainsFunc(changing, func(t trainer.Tie) bool { return t.Donor == trainer.NoDonor }) {
+		if s.o.Joint > 0 && slices.ContainsFunc(changing, func(t merging.Tie) bool { return t.Donor == merging.NoDonor }) {
 			a.rate, a.decay = s.o.Joint, 1
 		}
 	}
@@ -63,12 +62,12 @@ func (s *Search) newAttempt(ties []trainer.Tie) *attempt {
 }
 
 // changes says whether a tie changes a model in another way than the last success.
-func (s *Search) changes(t trainer.Tie, model int) bool {
+func (s *Search) changes(t merging.Tie, model int) bool {
 	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == model })
 	if i < 0 || t.Donor == model {
 		return false
 	}
-	return !slices.ContainsFunc(s.kept, func(k trainer.Tie) bool {
+	return !slices.ContainsFunc(s.kept, func(k merging.Tie) bool {
 		return k.Donor == t.Donor && slices.Contains(k.Members, t.Members[i]) && (t.Donor >= 0 || len(k.Members) == len(t.Members))
 	})
 }
@@ -138,7 +137,7 @@ func (a *attempt) decide() verdict {
 }
 
 // note takes a score: it is a lift if it is the best so far, or if the loss is the least while the score is 0.
-func (p *progress) note(score trainer.Score, epochs float64) {
+func (p *progress) note(score merging.Score, epochs float64) {
 	switch {
 	case !p.begun:
 		p.leastLoss = math.Inf(1)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Policy says what is tried, and in which order.
@@ -40,7 +39,7 @@ func (p Policy) Check() error {
 
 // A policy proposes ties, all that there are to be, and is told what became of them. nil: it is at its end.
 type policy interface {
-	propose() []trainer.Tie
+	propose() []merging.Tie
 	judged(success bool)
 }
 
@@ -89,7 +88,7 @@ func byAdopter(plan *merging.Plan, cost []float64) [][]merging.Group {
 type groups struct {
 	plan    *merging.Plan
 	cost    []float64
-	kept    []trainer.Tie
+	kept    []merging.Tie
 	waiting [][]merging.Group // lists, one after the other; in each those that save most first
 	size    int               // that are tried at once of the first list
 	joint   bool              // the first is trained jointly
@@ -135,16 +134,16 @@ func bulkOf(list []merging.Group) int {
 
 func (g *groups) batch() []merging.Group { return g.waiting[0][:min(g.size, len(g.waiting[0]))] }
 
-func (g *groups) propose() []trainer.Tie {
+func (g *groups) propose() []merging.Tie {
 	if len(g.waiting) == 0 || len(g.waiting[0]) == 0 {
 		return nil
 	}
 	ties := slices.Clone(g.kept)
 	for _, of := range g.batch() {
-		t := trainer.Tie{Members: of.Members, Donor: trainer.NoDonor}
+		t := merging.Tie{Members: of.Members, Donor: merging.NoDonor}
 		switch {
 		case g.mean:
-			t.Donor = trainer.Mean
+			t.Donor = merging.MeanDonor
 		case !g.joint:
 			t.Donor = dearest(of.Members, g.cost)
 		}
@@ -154,16 +153,16 @@ func (g *groups) propose() []trainer.Tie {
 }
 
 // join adds a tie, to one with the same layer if there is one: if either has no donor, it has none.
-func join(ties []trainer.Tie, t trainer.Tie) []trainer.Tie {
-	tied := func(m merging.Member) func(trainer.Tie) bool {
-		return func(o trainer.Tie) bool { return slices.Contains(o.Members, m) }
+func join(ties []merging.Tie, t merging.Tie) []merging.Tie {
+	tied := func(m merging.Member) func(merging.Tie) bool {
+		return func(o merging.Tie) bool { return slices.Contains(o.Members, m) }
 	}
 	for _, m := range t.Members {
 		i := slices.IndexFunc(ties, tied(m))
 		if i < 0 {
 			continue
 		}
-		one := trainer.Tie{Members: slices.Clone(ties[i].Members), Donor: min(ties[i].Donor, t.Donor)}
+		one := merging.Tie{Members: slices.Clone(ties[i].Members), Donor: min(ties[i].Donor, t.Donor)}
 		for _, m := range t.Members {
 			if !slices.Contains(one.Members, m) {
 				one.Members = append(one.Members, m)
@@ -229,7 +228,7 @@ func laterHalf(members []merging.Member, plan *merging.Plan) []merging.Member {
 
 // stems shares so many first layers, between the longest that met the target and the shortest that did not.
 type stems struct {
-	layers   []trainer.Tie // the longest stem, layer by layer
+	layers   []merging.Tie // the longest stem, layer by layer
 	met, not int
 }
 
@@ -243,7 +242,7 @@ func newStems(plan *merging.Plan, cost []float64) *stems {
 	s := &stems{}
 	on := map[int]bool{}
 	for k, l := range layers {
-		t := trainer.Tie{Members: []merging.Member{{Model: donor, Layer: l.Name}}, Donor: donor}
+		t := merging.Tie{Members: []merging.Member{{Model: donor, Layer: l.Name}}, Donor: donor}
 		for i, m := range plan.Models {
 			if i != donor && (k == 0 || on[i]) && k < len(m.Layers) && m.Layers[k].Signature == l.Signature && m.Layers[k].Bytes == l.Bytes {
 				t.Members = append(t.Members, merging.Member{Model: i, Layer: m.Layers[k].Name})
@@ -263,7 +262,7 @@ func newStems(plan *merging.Plan, cost []float64) *stems {
 }
 
 // propose tries the longest first, then the middle.
-func (s *stems) propose() []trainer.Tie {
+func (s *stems) propose() []merging.Tie {
 	if s.not-s.met < 2 {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Options are what a search is to keep to.
@@ -41,7 +40,7 @@ type Event any
 // Scored says how a model does on held-out frames.
 type Scored struct {
 	Model int
-	Score trainer.Score
+	Score merging.Score
 }
 
 // Trained says what the models' mean losses were.
@@ -53,7 +52,7 @@ type Action any
 // Tie begins an attempt: the layers to share from now on.
 type Tie struct {
 	Attempt int // from 1 on; 0: none, the files as they are
-	Ties    []trainer.Tie
+	Ties    []merging.Tie
 	Saved   int64 // bytes, if it succeeds
 }
 
@@ -84,9 +83,9 @@ const (
 // Ship makes what is now a generation: all models meet their targets.
 type Ship struct {
 	Attempt int
-	Ties    []trainer.Tie
+	Ties    []merging.Tie
 	Saved   int64
-	Scores  []trainer.Score // by model
+	Scores  []merging.Score // by model
 }
 
 // Done ends the search.
@@ -107,9 +106,9 @@ type Search struct {
 	plan      *merging.Plan
 	policy    policy
 	bytes     map[merging.Member]int64
-	originals []trainer.Score // of the files as they are
-	kept      []trainer.Tie   // of the last success
-	scores    []trainer.Score // then
+	originals []merging.Score // of the files as they are
+	kept      []merging.Tie   // of the last success
+	scores    []merging.Score // then
 	now       *attempt        // nil while those are judged
 	attempts  int
 }
@@ -144,7 +143,7 @@ func (s *Search) Step(at time.Duration, e Event) []Action {
 }
 
 // judgeOriginal takes the score of a file as it is.
-func (s *Search) judgeOriginal(at time.Duration, score trainer.Score) []Action {
+func (s *Search) judgeOriginal(at time.Duration, score merging.Score) []Action {
 	model := len(s.originals)
 	name := s.plan.Models[model].Name
 	s.originals = append(s.originals, score)
@@ -180,7 +179,7 @@ func (s *Search) propose(at time.Duration, actions []Action) []Action {
 }
 
 // Saved is how many bytes less ties take.
-func (s *Search) Saved(ties []trainer.Tie) (sum int64) {
+func (s *Search) Saved(ties []merging.Tie) (sum int64) {
 	for _, t := range ties {
 		sum += s.bytes[t.Members[0]] * int64(len(t.Members)-1)
 	}
@@ -219,6 +218,6 @@ func (s *Search) judge(at time.Duration, e *Scored) []Action {
 }
 
 // gap is how much a score lacks of a model's target, none below 0.
-func gap(score, original trainer.Score, target float64) float64 {
+func gap(score, original merging.Score, target float64) float64 {
 	return math.Max(0, target*original.Value-score.Low)
 }

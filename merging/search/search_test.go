@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/merging"
+	"github.com/prefillonly/prefillonly/merging/mergingtest"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/search/searchtest"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // history is what a search did, with a trainer of known outcome.
@@ -28,10 +27,10 @@ type history struct {
 const second = time.Second
 
 // play carries a search out: each part of an epoch and each look takes a second.
-func play(t *testing.T, plan *merging.Plan, o search.Options, by searchtest.Trainer) *history {
+func play(t *testing.T, plan *merging.Plan, o search.Options, by mergingtest.Trainer) *history {
 	t.Helper()
 	s, h := search.New(plan, o), &history{}
-	session, err := by.Open(context.Background(), make([]trainer.Model, len(plan.Models)), 1)
+	session, err := by.Open(context.Background(), make([]merging.TrainedModel, len(plan.Models)), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +55,7 @@ func play(t *testing.T, plan *merging.Plan, o search.Options, by searchtest.Trai
 	return h
 }
 
-func (h *history) act(t *testing.T, session trainer.Session, slots map[search.Slot][]byte, a search.Action) search.Event {
+func (h *history) act(t *testing.T, session merging.Session, slots map[search.Slot][]byte, a search.Action) search.Event {
 	var err error
 	h.lines = append(h.lines, strings.TrimPrefix(fmt.Sprintf("%T", a), "*search."))
 	line := &h.lines[len(h.lines)-1]
@@ -86,8 +85,8 @@ func (h *history) act(t *testing.T, session trainer.Session, slots map[search.Sl
 		losses, err = session.Train(context.Background(), a.Models, a.Epochs, a.Rate)
 		return orFail(t, err, &search.Trained{Losses: losses})
 	case *search.Evaluate:
-		var score trainer.Score
-		score, err = session.Evaluate(context.Background(), a.Model, trainer.HeldOut)
+		var score merging.Score
+		score, err = session.Evaluate(context.Background(), a.Model, merging.HeldOut)
 		*line += fmt.Sprintf(" %d: %.3f", a.Model, score.Low)
 		return orFail(t, err, &search.Scored{Model: a.Model, Score: score})
 	}
@@ -123,9 +122,9 @@ func options(p search.Policy, models int) search.Options {
 }
 
 // refusesLayers is a trainer's that learns no layer of some names: a tie of the donor's, or one at all.
-func refusesLayers(joint bool, names ...string) func(trainer.Tie, int) bool {
-	return func(t trainer.Tie, model int) bool {
-		return (joint || t.Donor != trainer.NoDonor) && slices.ContainsFunc(t.Members, func(m merging.Member) bool { return slices.Contains(names, m.Layer) })
+func refusesLayers(joint bool, names ...string) func(merging.Tie, int) bool {
+	return func(t merging.Tie, model int) bool {
+		return (joint || t.Donor != merging.NoDonor) && slices.ContainsFunc(t.Members, func(m merging.Member) bool { return slices.Contains(names, m.Layer) })
 	}
 }
 
@@ -135,19 +134,19 @@ func TestTranscripts(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       search.Options
 		plan    *merging.Plan
-		trainer searchtest.Trainer
+		trainer mergingtest.Trainer
 		want    string
 	}{
-		"all at once": {options(search.Adopt, 2), pair, searchtest.Trainer{}, `
+		"all at once": {options(search.Adopt, 2), pair, mergingtest.Trainer{}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 3 of 6 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.767|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.837
 Keep 0|Train 0.41 of rate 1|Evaluate 0: 0.908|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.937|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.957
 Keep 1|Ship|Done: nothing is left to try`},
-		"the bulk, then the rest": {options(search.Adopt, 2), merging.NewPlan([]merging.Model{network("a", "azzx"), network("b", "azzy")}), searchtest.Trainer{Learns: searchtest.Exponential(9)}, `
+		"the bulk, then the rest": {options(search.Adopt, 2), merging.NewPlan([]merging.Model{network("a", "azzx"), network("b", "azzy")}), mergingtest.Trainer{Learns: mergingtest.Exponential(9)}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 2 of 52 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship
 Tie 2: 3 of 53 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship|Done: nothing is left to try`},
-		"half, then the rest": {options(search.Adopt, 2), pair, searchtest.Trainer{Learns: searchtest.Exponential(9), Refuses: refusesLayers(true, "0")}, `
+		"half, then the rest": {options(search.Adopt, 2), pair, mergingtest.Trainer{Learns: mergingtest.Exponential(9), Refuses: refusesLayers(true, "0")}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 3 of 6 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 0.94 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490
 Return 1|Tie 2: 1 of 3 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship
@@ -155,20 +154,20 @@ Tie 3: 2 of 5 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.
 Tie 4: 3 of 6 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 0.94 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490
 Return 1|Tie 5: 3 of 6 bytes|Evaluate 0: 0.000|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Evaluate 1: 0.490|Keep 0|Train 0.94 of rate 1|Evaluate 0: 0.490|Evaluate 1: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Evaluate 1: 0.490|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.490|Evaluate 1: 0.490
 Return 1|Done: nothing is left to try`},
-		"scores that slide": {options(search.Joint, 2), merging.NewPlan([]merging.Model{network("a", "ax"), network("b", "ay")}), searchtest.Trainer{Learns: slides}, `
+		"scores that slide": {options(search.Joint, 2), merging.NewPlan([]merging.Model{network("a", "ax"), network("b", "ay")}), mergingtest.Trainer{Learns: slides}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 1 of 1 bytes|Evaluate 0: 0.000|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.790|Evaluate 1: 0.790|Keep 0|Train 0.25 of rate 1|Evaluate 0: 0.690|Evaluate 1: 0.690
 Train 1.00 of rate 1|Evaluate 0: 0.290|Evaluate 1: 0.290|Return 0|Train 1.00 of rate 0.5|Evaluate 0: 0.390|Evaluate 1: 0.390|Return 1|Done: nothing is left to try`},
-		"out of budget": {search.Options{Policy: search.Joint, Target: .95, Budget: 5 * second, Rate: 1, Cost: []float64{1, 2}}, pair, searchtest.Trainer{}, `
+		"out of budget": {search.Options{Policy: search.Joint, Target: .95, Budget: 5 * second, Rate: 1, Cost: []float64{1, 2}}, pair, mergingtest.Trainer{}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship
 Tie 1: 1 of 3 bytes|Evaluate 0: 0.000|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 0.767|Evaluate 1: 0.767|Done: the budget is spent`},
-		"too few objects": {options(search.Adopt, 2), pair, searchtest.Trainer{Objects: 99}, `
+		"too few objects": {options(search.Adopt, 2), pair, mergingtest.Trainer{Objects: 99}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Done: model a: its own network finds 99 objects in the held-out frames of its clip, want at least 100 to judge by: give a longer or busier clip`},
-		"one adopter after the other": {options(search.Adopt, 3), merging.NewPlan([]merging.Model{network("a", "abx"), network("b", "ab"), network("c", "abc")}), searchtest.Trainer{Learns: searchtest.Exponential(9)}, `
+		"one adopter after the other": {options(search.Adopt, 3), merging.NewPlan([]merging.Model{network("a", "abx"), network("b", "ab"), network("c", "abc")}), mergingtest.Trainer{Learns: mergingtest.Exponential(9)}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Evaluate 2: 1.000|Keep 1|Ship
 Tie 1: 2 of 3 bytes|Evaluate 0: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 0: 1.000|Keep 1|Ship
 Tie 2: 2 of 6 bytes|Evaluate 1: 0.000|Keep 0|Train 1.00 of rate 1|Evaluate 1: 1.000|Keep 1|Ship|Done: nothing is left to try`},
-		"nothing alike": {options(search.Stem, 2), merging.NewPlan([]merging.Model{network("a", "ab"), network("b", "bb")}), searchtest.Trainer{}, `
+		"nothing alike": {options(search.Stem, 2), merging.NewPlan([]merging.Model{network("a", "ab"), network("b", "bb")}), mergingtest.Trainer{}, `
 Tie 0: 0 of 0 bytes|Evaluate 0: 1.000|Evaluate 1: 1.000|Keep 1|Ship|Done: nothing is left to try`},
 	} {
 		got := play(t, c.plan, c.o, c.trainer).lines
@@ -208,7 +207,7 @@ func TestRandomSearches(t *testing.T) {
 		joint := rng.IntN(2) == 0
 		bad := []string{fmt.Sprint(rng.IntN(12)), fmt.Sprint(rng.IntN(12))}
 		refuses := refusesLayers(joint, bad...)
-		h := play(t, plan, o, searchtest.Trainer{Learns: searchtest.Exponential(.5 + rng.Float64()), Refuses: refuses})
+		h := play(t, plan, o, mergingtest.Trainer{Learns: mergingtest.Exponential(.5 + rng.Float64()), Refuses: refuses})
 		where := fmt.Sprintf("seed %d, %s", seed, o.Policy)
 		checkShips(t, where, h, o)
 		checkTies(t, where, h, plan, o)
@@ -275,10 +274,10 @@ func checkTies(t *testing.T, where string, h *history, plan *merging.Plan, o sea
 }
 
 // wholeGroups is what the groups save that the trainer learns whole, in one of the ways that the policy tries.
-func wholeGroups(plan *merging.Plan, o search.Options, refuses func(trainer.Tie, int) bool) (sum int64) {
+func wholeGroups(plan *merging.Plan, o search.Options, refuses func(merging.Tie, int) bool) (sum int64) {
 	for _, g := range plan.Groups {
-		joint := trainer.Tie{Members: g.Members, Donor: trainer.NoDonor}
-		adopted := trainer.Tie{Members: g.Members, Donor: g.Members[0].Model}
+		joint := merging.Tie{Members: g.Members, Donor: merging.NoDonor}
+		adopted := merging.Tie{Members: g.Members, Donor: g.Members[0].Model}
 		if o.Policy != search.Mean && !refuses(joint, 0) || o.Policy != search.Joint && !refuses(adopted, 0) {
 			sum += g.Saved()
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // benchFlags are what `bench serve` and `bench sweep` have in common.
@@ -65,7 +64,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.prompts, "num-prompts", 0, "send only the first requests of the workload (default: all)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of lengths, contents and arrivals")
 	flags.StringVar(&f.csv, "csv", "", "write the measurements to this file")
-	usage.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name, workload.ShortPrompts().Name}, cobra.ShellCompDirectiveDefault))
+	cli.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name, workload.ShortPrompts().Name}, cobra.ShellCompDirectiveDefault))
 }
 
 // prepare reads what the flags name and connects to the server.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/published"
 )
@@ -49,7 +48,7 @@ A published workload (GEMEL, NSDI 2023) takes the place of files: its architectu
 	}
 	command.Flags().StringVar(&workload, "workload", "", "published workload in place of files: "+strings.Join(published.Names(), ", "))
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	usage.CompleteFlag(command, "workload", cobra.FixedCompletions(published.Names(), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "workload", cobra.FixedCompletions(published.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 

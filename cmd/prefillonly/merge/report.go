@@ -17,7 +17,6 @@ import (
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/generations"
 	"github.com/prefillonly/prefillonly/merging/local"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 //go:embed report.html
@@ -64,7 +63,7 @@ const (
 )
 
 // writeReport leaves a page of a merge in its directory.
-func writeReport(ctx context.Context, dir string, plan *merging.Plan, models []trainer.Model) error {
+func writeReport(ctx context.Context, dir string, plan *merging.Plan, models []merging.TrainedModel) error {
 	status, err := generations.Read(dir)
 	if err != nil || status.Current == nil {
 		return err
@@ -193,7 +192,7 @@ func groupRows(plan *merging.Plan, now *generations.Merge) (rows []groupRow) {
 }
 
 // comparePictures are the frames in which a merged file differs most from its original, or why there are none.
-func comparePictures(ctx context.Context, m trainer.Model, merged string) pictures {
+func comparePictures(ctx context.Context, m merging.TrainedModel, merged string) pictures {
 	p := pictures{Model: m.Name}
 	found, err := local.Differences(ctx, m, merged, shownFrames, local.Options{})
 	switch {

@@ -12,12 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/usage"
 	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/generations"
 	"github.com/prefillonly/prefillonly/merging/local"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -30,7 +28,7 @@ type runFlags struct {
 	seed                uint64
 	server, keyFile     string
 	collect             time.Duration
-	trainerOf           func(search.Policy) trainer.Trainer
+	trainerOf           func(search.Policy) merging.Trainer
 	openServer          func(address, keyFile string) (Get, error)
 }
 
@@ -79,7 +77,7 @@ Decoders:
 	flags.Float64Var(&f.target, "target", 0.95, "least share of its file's score that a model keeps")
 	flags.DurationVar(&f.budget, "budget", 10*time.Minute, "time after which nothing more is tried")
 	flags.Uint64Var(&f.seed, "seed", 1, "of the order of frames and how they are altered")
-	usage.CompleteFlag(command, "policy", cobra.FixedCompletions(search.Policies(), cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "policy", cobra.FixedCompletions(search.Policies(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -123,10 +121,10 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 	if err := f.addClips(command.Context(), networks, progress); err != nil {
 		return err
 	}
-	var opened []trainer.Model
+	var opened []merging.TrainedModel
 	for _, n := range networks {
 		inputs.Models = append(inputs.Models, n.Input)
-		opened = append(opened, trainer.Model{Name: n.Name, File: n.File, Decoder: n.Decoder, Clip: n.Clip})
+		opened = append(opened, merging.TrainedModel{Name: n.Name, File: n.File, Decoder: n.Decoder, Clip: n.Clip})
 	}
 	dir, err := generations.Open(f.out, inputs)
 	if err != nil {
@@ -134,7 +132,7 @@ func (f *runFlags) run(command *cobra.Command, files []string) error {
 	}
 	began := time.Now()
 	run.Tell, run.Clock = progress.tell, func() time.Duration { return time.Since(began) }
-	run.Open = func(ctx context.Context) (trainer.Session, error) {
+	run.Open = func(ctx context.Context) (merging.Session, error) {
 		return f.trainerOf(run.Options.Policy).Open(ctx, opened, f.seed)
 	}
 	done, err := dir.Carry(command.Context(), run)

@@ -10,18 +10,18 @@ import (
 
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx/onnxtest"
+	"github.com/prefillonly/prefillonly/merging"
 	"github.com/prefillonly/prefillonly/merging/generations"
+	"github.com/prefillonly/prefillonly/merging/mergingtest"
 	"github.com/prefillonly/prefillonly/merging/search"
-	"github.com/prefillonly/prefillonly/merging/search/searchtest"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // known is the trainer of the commands here.
-var known searchtest.Trainer
+var known mergingtest.Trainer
 
 func execute(args ...string) (string, error) {
 	var out bytes.Buffer
-	c := newGroup(&runFlags{trainerOf: func(search.Policy) trainer.Trainer { return known }, openServer: func(string, string) (Get, error) { return shows, nil }})
+	c := newGroup(&runFlags{trainerOf: func(search.Policy) merging.Trainer { return known }, openServer: func(string, string) (Get, error) { return shows, nil }})
 	c.SetArgs(args)
 	c.SetOut(&out)
 	c.SetErr(&out)
@@ -126,7 +126,7 @@ func TestBadMergesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "merged")
 	other := filepath.Join(dir, "other.onnx")
-	write(t, other, searchtest.Network(1, 2, 3))
+	write(t, other, mergingtest.Network(1, 2, 3))
 	run := func(args ...string) []string { return append([]string{"run", "--out", out}, args...) }
 	both := "--data=" + clip
 	for _, c := range []struct {

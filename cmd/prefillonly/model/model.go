@@ -15,8 +15,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/engine/weights/catalog"
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
-	"github.com/prefillonly/prefillonly/internal/usage"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
 // New makes `prefillonly model`.
@@ -43,7 +42,7 @@ hashed, once for as long as the files stay what they are.`,
 		Example: "  prefillonly model diff ./Qwen2.5-0.5B ./my-fine-tune",
 		Args:    cobra.ExactArgs(2),
 
-		ValidArgsFunction: usage.Directories,
+		ValidArgsFunction: cli.Directories,
 	}
 	for c, text := range map[*cobra.Command]func(*cobra.Command, []string) (any, func(io.Writer), error){show: showModel, diff: diffModels} {
 		asJSON := c.Flags().Bool("json", false, "print JSON, every tensor by itself")
@@ -74,7 +73,7 @@ func openCheckpoint(name string) (*inspect.Checkpoint, error) {
 	if _, network := dnn.File(name); network {
 		return nil, modelError(fmt.Errorf("%s is a network, and only checkpoints are compared", name))
 	}
-	dir, _, err := modeldir.Find(name, "", modeldir.Cached)
+	dir, _, err := modellist.Find(name, "", modellist.Cached)
 	if err != nil {
 		return nil, modelError(err)
 	}

@@ -12,8 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/weights/gguf"
 	"github.com/prefillonly/prefillonly/engine/weights/quantize"
 	"github.com/prefillonly/prefillonly/internal/cli"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
-	"github.com/prefillonly/prefillonly/internal/usage"
+	"github.com/prefillonly/prefillonly/internal/modellist"
 )
 
 // newQuantize makes `prefillonly model quantize`.
@@ -41,15 +40,15 @@ model: compare before you serve it.`,
 		Example: "  prefillonly model quantize ./Qwen2.5-0.5B --out ./Qwen2.5-0.5B-W8A8\n  prefillonly serve ./Qwen2.5-0.5B-W8A8\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./smoothed --calibration prompts.jsonl\n  prefillonly model quantize ./Qwen2.5-0.5B --out ./with-head --lm-head",
 		Args:    cobra.ExactArgs(1),
 
-		ValidArgsFunction: usage.Directories,
+		ValidArgsFunction: cli.Directories,
 	}
 	out := command.Flags().String("out", "", "directory of the copy: empty, or new")
 	scheme := command.Flags().String("scheme", string(quantize.W8A8), "what becomes int8: weights and activations (W8A8), or weights alone (W8A16)")
-	usage.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(command, "scheme", cobra.FixedCompletions([]string{string(quantize.W8A8), string(quantize.W8A16)}, cobra.ShellCompDirectiveNoFileComp))
 	head := command.Flags().Bool("lm-head", false, "also quantise the LM head")
 	calibration := command.Flags().String("calibration", "", "`file` of prompts for smoothing activations: JSON lines with prompt, text, messages or prompt_token_ids")
 	strength := command.Flags().Float64("smoothing-strength", 0.5, "share of the activations' spread that is moved into weights, 0 to 1 (SmoothQuant's alpha)")
-	usage.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
+	cli.CompleteFlag(command, "calibration", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		options := quantize.Options{Scheme: quantize.Scheme(*scheme), LMHead: *head, Progress: cli.ProgressBar("quantizing")}
 		if *calibration != "" {
@@ -63,7 +62,7 @@ model: compare before you serve it.`,
 		case *calibration == "" && command.Flags().Changed("smoothing-strength"):
 			return cli.UsageError("--smoothing-strength needs --calibration")
 		}
-		from, _, err := modeldir.Find(args[0], "", modeldir.Cached)
+		from, _, err := modellist.Find(args[0], "", modellist.Cached)
 		if err == nil && gguf.IsName(from) {
 			err = fmt.Errorf("%s is a GGUF file, whose weights have few bits already: quantize the safetensors that it was made of", from)
 		}

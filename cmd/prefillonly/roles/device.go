@@ -8,14 +8,13 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
-	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // Opener makes the runner of the configured device.
-type Opener = func(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log *zap.Logger) (device.Runner, error)
+type Opener = func(cfg *config.Config, blobs dnn.Blobs, v *Vitals, log *zap.Logger) (device.Runner, error)
 
 // OpenRunner is the Opener of this machine's devices.
-func OpenRunner(cfg *config.Config, blobs dnn.Blobs, v *vitals.Vitals, log *zap.Logger) (device.Runner, error) {
+func OpenRunner(cfg *config.Config, blobs dnn.Blobs, v *Vitals, log *zap.Logger) (device.Runner, error) {
 	o := DeviceOptions(cfg, log)
 	o.Blobs = blobs
 	o.Models = modellist.Hosted(cfg)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 )
@@ -47,8 +46,8 @@ func PrepareAll(cfg *config.Config, log *zap.Logger) (failed []error, remove fun
 
 // newHubFetch fetches models of the Hugging Face hub until ctx ends, without weights for processes that only read and write
 // text. People see it by a bar on a terminal, or by lines of the log.
-func newHubFetch(ctx context.Context, texts bool, log *zap.Logger) modeldir.Fetch {
-	return modeldir.Downloaded(ctx, texts, func(model string) func(done, total int64) {
+func newHubFetch(ctx context.Context, texts bool, log *zap.Logger) modellist.Fetch {
+	return modellist.Downloaded(ctx, texts, func(model string) func(done, total int64) {
 		bar, told := cli.ProgressBar("downloading "+model), time.Time{}
 		return func(done, total int64) {
 			if bar != nil {

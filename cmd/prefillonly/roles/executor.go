@@ -17,7 +17,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
-	"github.com/prefillonly/prefillonly/internal/vitals"
 )
 
 // NewExecutor makes `prefillonly executor`, whose device open opens.
@@ -56,7 +55,7 @@ func runExecutor(s settings.Settings, openRunner Opener, name string, lines bool
 	defer debugging.Close()
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
-	v := vitals.New(name, lines, log)
+	v := NewVitals(name, lines, log)
 	library, gpus := device.OwnGPUs(DeviceOptions(cfg, log))
 	watched := v.Watch(ctx, library, gpus, stop, dieWithGPU)
 	tensors := NewBlobs(cfg, outputsFor)

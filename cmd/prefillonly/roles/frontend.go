@@ -22,7 +22,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/cors"
 	"github.com/prefillonly/prefillonly/internal/httpserve"
 	"github.com/prefillonly/prefillonly/internal/supervise"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
@@ -103,7 +102,7 @@ func frontendConfig(cfg *config.Config, keys *apikey.Ring, tracer *tracing.Trace
 			DrainTimeout: cfg.DrainTimeout, DrainGrace: cfg.DrainGrace,
 		},
 		Socket: socket, Siblings: siblings, DevMode: cfg.DevMode, Video: videoSocket(cfg), Batches: batchSocket(cfg),
-		CORS:      cors.Config{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
+		CORS:      httpserve.CORS{Origins: cfg.AllowedOrigins, Methods: cfg.AllowedMethods, Headers: cfg.AllowedHeaders, Credentials: cfg.AllowCredentials},
 		OpenSound: OpenSound,
 	}
 }

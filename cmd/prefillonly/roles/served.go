@@ -9,7 +9,6 @@ import (
 	"github.com/prefillonly/prefillonly/engine/text"
 	"github.com/prefillonly/prefillonly/engine/tokenizer"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/regular"
 )
@@ -23,7 +22,7 @@ func servedModels(cfg *config.Config) (list []registry.Model) {
 			next.Pipeline = servedPipeline(m)
 		}
 		if m.Task != config.TaskInfer {
-			is, err := modeldir.Purpose(m)
+			is, err := modellist.Purpose(m)
 			next.Checkpoint, next.TextKey = is, m.Path+"\x00"+m.ChatTemplate
 			next.Open = func() (*text.Text, error) {
 				if err != nil {

@@ -13,10 +13,8 @@ import (
 
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/internal/config"
-	"github.com/prefillonly/prefillonly/internal/modeldir"
 	"github.com/prefillonly/prefillonly/internal/modellist"
 	"github.com/prefillonly/prefillonly/internal/telemetry"
-	"github.com/prefillonly/prefillonly/internal/usage"
 )
 
 // Settings are the values of a command's parameters.
@@ -41,8 +39,8 @@ func (s Settings) OnReload(ctx context.Context, reload func()) {
 // AddTo gives a command the flags, the help and the completion of the parameters of roles.
 func AddTo(command *cobra.Command, roles config.Role) {
 	config.Flags(command.Flags(), roles)
-	usage.AddHelp(command, roles)
-	usage.AddCompletion(command)
+	cli.AddHelp(command, roles)
+	cli.AddCompletion(command)
 }
 
 // Configured gives a command the parameters of roles, and calls run with their values and a logger
@@ -120,6 +118,6 @@ func (s Settings) Reread(before *config.Config) (next *config.Config, failed []e
 	}
 	changed = config.Changed(before, next)
 	next.RuntimeDir, next.Device = s.RuntimeDir, s.Device
-	failed, err = modellist.Resolve(next, modeldir.Cached)
+	failed, err = modellist.Resolve(next, modellist.Cached)
 	return next, failed, changed, err
 }

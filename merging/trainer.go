@@ -1,14 +1,9 @@
-// Package trainer is what a search for merges asks of whatever trains networks.
-package trainer
+package merging
 
-import (
-	"context"
+import "context"
 
-	"github.com/prefillonly/prefillonly/merging"
-)
-
-// Model is a network that is to share weights with others, and what it looks at.
-type Model struct {
+// TrainedModel is a network that is to share weights with others, and what it looks at.
+type TrainedModel struct {
 	Name    string
 	File    string // ONNX
 	Decoder string // of its outputs
@@ -17,20 +12,20 @@ type Model struct {
 
 // Trainer opens sessions. Sessions of equal models, seeds and calls end in equal weights.
 type Trainer interface {
-	Open(ctx context.Context, models []Model, seed uint64) (Session, error)
+	Open(ctx context.Context, models []TrainedModel, seed uint64) (Session, error)
 }
 
 // Tie is layers that have one copy of weights. Layers of a donor keep the donor's file's, bit for bit; without one all members train the copy,
 // which begins as the first member's, or have the mean.
 type Tie struct {
-	Members []merging.Member
+	Members []Member
 	Donor   int // among the models; or NoDonor, or Mean
 }
 
 // What a Donor may be that is no model.
 const (
-	NoDonor = -1 // members train the copy together
-	Mean    = -2 // the copy is the mean of the members' files' weights, and stays so
+	NoDonor   = -1 // members train the copy together
+	MeanDonor = -2 // the copy is the mean of the members' files' weights, and stays so
 )
 
 // Split says which frames of a model's feed.

@@ -1,5 +1,6 @@
-// Package trainertest holds trainers to what searches for merges rely on.
-package trainertest
+// Package mergingtest holds trainers to what searches for merges rely on, and has one for tests of searches whose outcome is known beforehand:
+// which layers can be shared, and how fast. That one trains nothing.
+package mergingtest
 
 import (
 	"context"
@@ -11,12 +12,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Pair is two models, of which the first can adopt layers of the second, and some of those can be trained together.
 type Pair struct {
-	Models []trainer.Model
+	Models []merging.TrainedModel
 	Plan   *merging.Plan
 	Joint  func(merging.Group) bool // the trainer can train one copy for both
 	Epochs float64                  // that change weights
@@ -30,7 +30,7 @@ const (
 )
 
 // Run runs the suite.
-func Run(t *testing.T, tr trainer.Trainer, p Pair) {
+func Run(t *testing.T, tr merging.Trainer, p Pair) {
 	s := &suite{tr, p}
 	for name, test := range map[string]func(t *testing.T){
 		"EqualSeedsGiveEqualWeights":    s.equalSeeds,
@@ -49,11 +49,11 @@ func Run(t *testing.T, tr trainer.Trainer, p Pair) {
 }
 
 type suite struct {
-	trainer trainer.Trainer
+	trainer merging.Trainer
 	Pair
 }
 
-func (s *suite) open(t *testing.T, seed uint64) trainer.Session {
+func (s *suite) open(t *testing.T, seed uint64) merging.Session {
 	t.Helper()
 	opened, err := s.trainer.Open(context.Background(), s.Models, seed)
 	if err != nil {
@@ -64,23 +64,23 @@ func (s *suite) open(t *testing.T, seed uint64) trainer.Session {
 }
 
 // ties are of the groups from a number to another one.
-func (s *suite) ties(from, to, donor int) (ties []trainer.Tie) {
+func (s *suite) ties(from, to, donor int) (ties []merging.Tie) {
 	for _, g := range s.Plan.Groups[from:to] {
-		ties = append(ties, trainer.Tie{Members: g.Members, Donor: donor})
+		ties = append(ties, merging.Tie{Members: g.Members, Donor: donor})
 	}
 	return ties
 }
 
-func (s *suite) all() []trainer.Tie { return s.ties(0, len(s.Plan.Groups), donor) }
+func (s *suite) all() []merging.Tie { return s.ties(0, len(s.Plan.Groups), donor) }
 
-func mustTie(t *testing.T, in trainer.Session, ties []trainer.Tie) {
+func mustTie(t *testing.T, in merging.Session, ties []merging.Tie) {
 	t.Helper()
 	if err := in.Tie(ties); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *suite) train(t *testing.T, in trainer.Session) []float64 {
+func (s *suite) train(t *testing.T, in merging.Session) []float64 {
 	t.Helper()
 	losses, err := in.Train(context.Background(), []int{adopter, donor}, s.Epochs, s.Rate)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *suite) train(t *testing.T, in trainer.Session) []float64 {
 	return losses
 }
 
-func snapshot(t *testing.T, of trainer.Session) []byte {
+func snapshot(t *testing.T, of merging.Session) []byte {
 	t.Helper()
 	data, err := of.Snapshot()
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *suite) restored(t *testing.T) {
 	want := in.Constants(adopter)
 	mustTie(t, in, s.ties(0, 1, donor))
 	s.train(t, in)
-	for name, at := range map[string]trainer.Session{"the session": in, "another session": s.open(t, 1)} {
+	for name, at := range map[string]merging.Session{"the session": in, "another session": s.open(t, 1)} {
 		if err := at.Restore(kept); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func (s *suite) joint(t *testing.T) {
 		t.Skip("the trainer trains no copy for two")
 	}
 	in := s.open(t, 1)
-	mustTie(t, in, s.ties(i, i+1, trainer.NoDonor))
+	mustTie(t, in, s.ties(i, i+1, merging.NoDonor))
 	s.train(t, in)
 	var copies [2][]float32
 	g := s.Plan.Groups[i]
@@ -236,7 +236,7 @@ func (s *suite) joint(t *testing.T) {
 
 func (s *suite) mean(t *testing.T) {
 	in := s.open(t, 1)
-	mustTie(t, in, s.ties(0, 1, trainer.Mean))
+	mustTie(t, in, s.ties(0, 1, merging.MeanDonor))
 	s.train(t, in)
 	g := s.Plan.Groups[0]
 	var files [2][]float32
@@ -261,7 +261,7 @@ func (s *suite) mean(t *testing.T) {
 
 func (s *suite) named(t *testing.T) {
 	in := s.open(t, 1)
-	mustTie(t, in, s.ties(0, 1, trainer.Mean))
+	mustTie(t, in, s.ties(0, 1, merging.MeanDonor))
 	before := in.Constants(donor)
 	losses, err := in.Train(context.Background(), []int{adopter}, s.Epochs, s.Rate)
 	if err != nil || losses[donor] != 0 || !same(in.Constants(donor), before) {
@@ -274,8 +274,8 @@ func (s *suite) named(t *testing.T) {
 
 func (s *suite) learns(t *testing.T) {
 	in, ctx := s.open(t, 1), context.Background()
-	evaluate := func() trainer.Score {
-		score, err := in.Evaluate(ctx, adopter, trainer.HeldOut)
+	evaluate := func() merging.Score {
+		score, err := in.Evaluate(ctx, adopter, merging.HeldOut)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func (s *suite) learns(t *testing.T) {
 	if score := evaluate(); strange.Value >= 1 || score.Value <= strange.Value {
 		t.Errorf("the score is %v after training, and %v before", score.Value, strange.Value)
 	}
-	if score, err := in.Evaluate(ctx, donor, trainer.HeldOut); err != nil || score.Value != 1 {
+	if score, err := in.Evaluate(ctx, donor, merging.HeldOut); err != nil || score.Value != 1 {
 		t.Errorf("the donor's score is %+v, %v; want 1", score, err)
 	}
 }
@@ -310,7 +310,7 @@ func (s *suite) refused(t *testing.T) {
 	mustTie(t, in, good)
 	was := in.Constants(adopter)
 	g := good[0].Members
-	for name, ties := range map[string][]trainer.Tie{
+	for name, ties := range map[string][]merging.Tie{
 		"no such layer":         {{Members: []merging.Member{g[0], {Model: donor, Layer: "no such layer"}}, Donor: donor}},
 		"no such model":         {{Members: []merging.Member{g[0], {Model: 2, Layer: g[1].Layer}}, Donor: donor}},
 		"no member":             {{Donor: donor}},

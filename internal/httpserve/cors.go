@@ -1,6 +1,4 @@
-// Package cors tells browsers which pages of other origins may use the server: it answers preflights
-// and marks answers (the Fetch standard, section 3.3).
-package cors
+package httpserve
 
 import (
 	"net/http"
@@ -9,8 +7,8 @@ import (
 	"strings"
 )
 
-// Config says who may ask for what. "*" in a list stands for all.
-type Config struct {
+// CORS tells browsers which pages of other origins may use the server (the Fetch standard, section 3.3). "*" in a list stands for all.
+type CORS struct {
 	Origins     []string // such as https://app.example.com; empty: no other origin
 	Methods     []string
 	Headers     []string // of requests
@@ -25,7 +23,7 @@ const maxAge = "600"
 
 // Serve marks the answer to r, and answers r itself if it is a preflight, which it reports. A preflight
 // has no credentials, so it comes before any check of them.
-func (c *Config) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
+func (c *CORS) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || len(c.Origins) == 0 {
 		return false
@@ -44,7 +42,7 @@ func (c *Config) Serve(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-func (c *Config) allowOrigin(h http.Header, origin string) bool {
+func (c *CORS) allowOrigin(h http.Header, origin string) bool {
 	if slices.Contains(c.Origins, "*") {
 		h.Set("Access-Control-Allow-Origin", "*")
 		return true
@@ -61,7 +59,7 @@ func (c *Config) allowOrigin(h http.Header, origin string) bool {
 }
 
 // preflight answers for a request of that method with those headers.
-func (c *Config) preflight(h http.Header, originAllowed bool, method, headers string) (status int, text string) {
+func (c *CORS) preflight(h http.Header, originAllowed bool, method, headers string) (status int, text string) {
 	var refused []string
 	if !originAllowed {
 		refused = append(refused, "origin")
@@ -86,7 +84,7 @@ func (c *Config) preflight(h http.Header, originAllowed bool, method, headers st
 // simple are the headers that the Fetch standard lets any page send, its forms of Content-Type aside.
 var simple = []string{"Accept", "Accept-Language", "Content-Language", "Content-Type"}
 
-func (c *Config) allowHeaders(list string) bool {
+func (c *CORS) allowHeaders(list string) bool {
 	if slices.Contains(c.Headers, "*") {
 		return true
 	}

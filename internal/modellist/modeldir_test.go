@@ -1,4 +1,4 @@
-package modeldir
+package modellist
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"github.com/prefillonly/prefillonly/internal/config"
 )
 
-// TestResolve: names and directories of all kinds; what is wrong with one leaves the others as they are.
-func TestResolve(t *testing.T) {
+// TestResolveFiles: names and directories of all kinds; what is wrong with one leaves the others as they are.
+func TestResolveFiles(t *testing.T) {
 	scratch := t.TempDir()
 	t.Setenv("HF_HOME", t.TempDir())
 	dir, err := demo.Extract(t.TempDir())
@@ -29,7 +29,7 @@ func TestResolve(t *testing.T) {
 	t.Chdir(filepath.Dir(dir))
 	base := filepath.Base(dir)
 	list := []config.Model{{}, {Path: base}, {Names: []string{"x", "y"}, Path: "./" + base}, {Path: broken}, {Path: "/no/where"}, {Path: "org/none"}}
-	failed, err := Resolve(list, scratch, Cached)
+	failed, err := resolveFiles(list, scratch, Cached)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestFindGGUF(t *testing.T) {
 			t.Errorf("%s: %s, %s, %v", file, found, name, err)
 		}
 		list := []config.Model{{Path: file}}
-		failed, err := Resolve(list, dir, Cached)
+		failed, err := resolveFiles(list, dir, Cached)
 		if err != nil || failed[0] == nil || !strings.Contains(failed[0].Error(), `unsupported general.architecture "mamba"`) || !strings.Contains(failed[0].Error(), file) {
 			t.Errorf("%s: %v, %v", file, failed, err)
 		}
@@ -144,7 +144,7 @@ func TestResolveNetworks(t *testing.T) {
 		{"missing.onnx", "", "missing", filepath.Join(dir, "missing.onnx")},
 	} {
 		list := []config.Model{{Path: c.path, Task: c.task}}
-		failed, err := Resolve(list, dir, Cached)
+		failed, err := resolveFiles(list, dir, Cached)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package modeldir
+package modellist
 
 import (
 	"context"

@@ -1,6 +1,4 @@
-// Package vitals gathers what an executor tells of itself beside its work: how far its weights are loaded, and how
-// its GPUs are.
-package vitals
+package roles
 
 import (
 	"context"
@@ -46,9 +44,9 @@ type Vitals struct {
 	readings       atomic.Pointer[[]nvml.Reading]
 }
 
-// New makes the vitals of an executor. Loading is told of by lines of the log, and on a terminal by a bar unless
+// NewVitals makes the vitals of an executor. Loading is told of by lines of the log, and on a terminal by a bar unless
 // lines is set.
-func New(name string, lines bool, log *zap.Logger) *Vitals {
+func NewVitals(name string, lines bool, log *zap.Logger) *Vitals {
 	v := &Vitals{name: name, log: log, now: time.Now}
 	if !lines && term.IsTerminal(int(os.Stderr.Fd())) {
 		v.screen = os.Stderr

@@ -1,5 +1,4 @@
-// Package searchtest is a trainer whose outcome is known beforehand: which layers can be shared, and how fast. It trains nothing.
-package searchtest
+package mergingtest
 
 import (
 	"bytes"
@@ -13,12 +12,11 @@ import (
 	"github.com/prefillonly/prefillonly/engine/dnn/onnx"
 	"github.com/prefillonly/prefillonly/engine/inspect"
 	"github.com/prefillonly/prefillonly/merging"
-	"github.com/prefillonly/prefillonly/merging/trainer"
 )
 
 // Trainer opens sessions in which a model comes near its file's score, unless it adopts a layer that it must not.
 type Trainer struct {
-	Refuses func(t trainer.Tie, model int) bool // nil: none
+	Refuses func(t merging.Tie, model int) bool // nil: none
 	Objects int                                 // of each held-out feed; 0: 1000
 	Learns  func(epochs float64) float64        // a model's score; nil: an epoch closes three quarters of the gap to 1
 	Trained func()                              // is called after each part of an epoch
@@ -30,7 +28,7 @@ func Exponential(power float64) func(epochs float64) float64 {
 }
 
 // Open reads the models' files; those without a file have no constants.
-func (t Trainer) Open(_ context.Context, models []trainer.Model, seed uint64) (trainer.Session, error) {
+func (t Trainer) Open(_ context.Context, models []merging.TrainedModel, seed uint64) (merging.Session, error) {
 	s := &Session{trainer: t, models: models, state: state{Seed: seed, Epochs: make([]float64, len(models))}}
 	for _, m := range models {
 		f := &file{weights: map[string]string{}, elements: map[string][]float32{}}
@@ -47,14 +45,14 @@ func (t Trainer) Open(_ context.Context, models []trainer.Model, seed uint64) (t
 // Session is one of a Trainer.
 type Session struct {
 	trainer Trainer
-	models  []trainer.Model
+	models  []merging.TrainedModel
 	files   []*file
 	state   state
 }
 
 type state struct {
 	Seed   uint64
-	Ties   []trainer.Tie
+	Ties   []merging.Tie
 	Epochs []float64 // by model
 }
 
@@ -90,7 +88,7 @@ func floats(t *graph.Tensor) (list []float32) {
 }
 
 // Tie begins with models that know nothing, but for those that are tied as before.
-func (s *Session) Tie(ties []trainer.Tie) error {
+func (s *Session) Tie(ties []merging.Tie) error {
 	for i := range s.models {
 		if !maps.Equal(donors(s.state.Ties, i), donors(ties, i)) {
 			s.state.Epochs[i] = 0
@@ -101,7 +99,7 @@ func (s *Session) Tie(ties []trainer.Tie) error {
 }
 
 // donors are those of the layers in which a model is trained.
-func donors(ties []trainer.Tie, model int) map[string]int {
+func donors(ties []merging.Tie, model int) map[string]int {
 	by := map[string]int{}
 	for _, t := range ties {
 		for _, m := range t.Members {
@@ -114,14 +112,14 @@ func donors(ties []trainer.Tie, model int) map[string]int {
 }
 
 // trains says whether a model is trained under a tie.
-func trains(t trainer.Tie, model int) bool {
+func trains(t merging.Tie, model int) bool {
 	return t.Donor != model && slices.ContainsFunc(t.Members, func(m merging.Member) bool { return m.Model == model })
 }
 
 // Train lets time pass.
 func (s *Session) Train(ctx context.Context, models []int, epochs, _ float64) (losses []float64, err error) {
 	for i := range s.models {
-		if slices.Contains(models, i) && slices.ContainsFunc(s.state.Ties, func(t trainer.Tie) bool { return trains(t, i) }) {
+		if slices.Contains(models, i) && slices.ContainsFunc(s.state.Ties, func(t merging.Tie) bool { return trains(t, i) }) {
 			s.state.Epochs[i] += epochs
 		}
 		losses = append(losses, 1-s.score(i))
@@ -150,13 +148,13 @@ func (s *Session) score(model int) float64 {
 }
 
 // Evaluate gives an interval of 2 points.
-func (s *Session) Evaluate(_ context.Context, model int, _ trainer.Split) (trainer.Score, error) {
+func (s *Session) Evaluate(_ context.Context, model int, _ merging.Split) (merging.Score, error) {
 	objects := s.trainer.Objects
 	if objects == 0 {
 		objects = 1000
 	}
 	v := s.score(model)
-	return trainer.Score{Value: v, Low: max(0, v-.01*min(1, 10*(1-v))), High: min(1, v+.01), Frames: 100, Objects: objects}, nil
+	return merging.Score{Value: v, Low: max(0, v-.01*min(1, 10*(1-v))), High: min(1, v+.01), Frames: 100, Objects: objects}, nil
 }
 
 // Snapshot is all there is.
@@ -189,7 +187,7 @@ func (s *Session) Constants(model int) map[string][]float32 {
 		name := f.weights[t.Members[at].Layer]
 		tied[name] = true
 		elements := slices.Clone(s.files[from.Model].elements[s.files[from.Model].weights[from.Layer]])
-		if t.Donor == trainer.NoDonor {
+		if t.Donor == merging.NoDonor {
 			scale(elements, 1+float32(s.state.Epochs[from.Model])/16)
 		}
 		if t.Donor != model {

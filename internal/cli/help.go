@@ -1,6 +1,4 @@
-// Package usage writes what the commands say of themselves: help, the manual page and the shell's completion,
-// from the table of parameters.
-package usage
+package cli
 
 import (
 	"fmt"

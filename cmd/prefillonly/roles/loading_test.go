@@ -1,4 +1,4 @@
-package vitals
+package roles
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 func loadSlowly(t *testing.T, seconds int, screen *bytes.Buffer) (*Vitals, []observer.LoggedEntry) {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	v := New("cpu-0", true, zap.New(core))
+	v := NewVitals("cpu-0", true, zap.New(core))
 	now := time.Now()
 	v.now = func() time.Time { return now }
 	if screen != nil {
@@ -64,7 +64,7 @@ func TestLoadingBar(t *testing.T) {
 // TestLoadsFollowEachOther: a second model, and the same one loaded again, are told of from their own beginnings.
 func TestLoadsFollowEachOther(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
-	v := New("cpu-0", true, zap.New(core))
+	v := NewVitals("cpu-0", true, zap.New(core))
 	now := time.Now()
 	v.now = func() time.Time { return now }
 	for _, model := range []string{"a", "b", "b"} {

@@ -1,6 +1,4 @@
-// Package modeldir finds the files of models: checkpoints and networks that are given, those of the Hugging Face hub by its
-// local cache, and the demo model's, which it unpacks.
-package modeldir
+package modellist
 
 import (
 	"fmt"
@@ -20,10 +18,10 @@ import (
 	"github.com/prefillonly/prefillonly/internal/hub"
 )
 
-// Resolve makes the paths of models those of a directory or of a network's file, and gives those a name that have none,
+// resolveFiles makes the paths of models those of a directory or of a network's file, and gives those a name that have none,
 // and those a task. A model without a path is the demo model, which is unpacked below scratch. What keeps a model from
 // being served is in failed at its position; err is about scratch.
-func Resolve(list []config.Model, scratch string, fetch Fetch) (failed []error, err error) {
+func resolveFiles(list []config.Model, scratch string, fetch Fetch) (failed []error, err error) {
 	failed = make([]error, len(list))
 	for i := range list {
 		m, name := &list[i], demo.Name

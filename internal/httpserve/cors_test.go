@@ -1,4 +1,4 @@
-package cors
+package httpserve
 
 import (
 	"net/http/httptest"
@@ -7,19 +7,19 @@ import (
 
 // TestServe holds what browsers are told, header by header.
 func TestServe(t *testing.T) {
-	listed := Config{Origins: []string{"https://a.example", "http://localhost:3000"}, Methods: []string{"GET", "POST"}, Headers: []string{"authorization", "X-Mine"}}
-	anyone := Config{Origins: []string{"*"}, Methods: []string{"*"}, Headers: []string{"*"}}
+	listed := CORS{Origins: []string{"https://a.example", "http://localhost:3000"}, Methods: []string{"GET", "POST"}, Headers: []string{"authorization", "X-Mine"}}
+	anyone := CORS{Origins: []string{"*"}, Methods: []string{"*"}, Headers: []string{"*"}}
 	trusted := listed
 	trusted.Credentials = true
 	for _, c := range []struct {
 		name   string
-		config Config
+		config CORS
 		method string
 		header map[string]string
 		status int // 0: not answered
 		want   map[string]string
 	}{
-		{"off", Config{}, "OPTIONS", map[string]string{"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}, 0,
+		{"off", CORS{}, "OPTIONS", map[string]string{"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}, 0,
 			map[string]string{"Access-Control-Allow-Origin": "", "Vary": ""}},
 		{"no browser", listed, "POST", nil, 0, map[string]string{"Access-Control-Allow-Origin": "", "Vary": ""}},
 		{"allowed", listed, "POST", map[string]string{"Origin": "https://a.example"}, 0,
