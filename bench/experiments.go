@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
-	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
 
@@ -148,15 +148,15 @@ func (x *Experiments) writeTable(name string, table *figures.Table) error {
 func (x *Experiments) figurePath(name string) string { return filepath.Join(x.Out, name+".svg") }
 
 // paperWorkloads are the paper's two.
-func paperWorkloads() []workload.Spec {
-	return []workload.Spec{workload.PostRecommendation(), workload.CreditVerification()}
+func paperWorkloads() []load.Spec {
+	return []load.Spec{load.PostRecommendation(), load.CreditVerification()}
 }
 
 // runSeeds runs a contender on a workload at a rate with each seed and puts the latencies together.
-func (x *Experiments) runSeeds(e contender, spec workload.Spec, rate float64) (result, error) {
+func (x *Experiments) runSeeds(e contender, spec load.Spec, rate float64) (result, error) {
 	var all result
 	for i := range x.Repeats {
-		requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed+uint64(i))
+		requests, err := spec.Generate(load.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed+uint64(i))
 		if err != nil {
 			return all, err
 		}
@@ -176,7 +176,7 @@ func (x *Experiments) runSeeds(e contender, spec workload.Spec, rate float64) (r
 
 // sweepMethods runs every method that can hold the workload at the multiples of the paper's own
 // saturation, as section 5.4.2 does.
-func (x *Experiments) sweepMethods(m presets.Machine, spec workload.Spec) ([]Point, error) {
+func (x *Experiments) sweepMethods(m presets.Machine, spec load.Spec) ([]Point, error) {
 	key := m.Name + " " + spec.Name
 	if points, ok := x.sweeps[key]; ok {
 		return points, nil
@@ -246,8 +246,8 @@ func (x *Experiments) latencyFigures(name, what string, ours func(Point) float64
 }
 
 // publishedFor are the published runs at a finite rate.
-func publishedFor(m presets.Machine, spec workload.Spec, method presets.Method) []publishedRun {
-	if spec.Name != workload.PostRecommendation().Name || m.Model.Name != "Llama-3.3-70B-FP8" {
+func publishedFor(m presets.Machine, spec load.Spec, method presets.Method) []publishedRun {
+	if spec.Name != load.PostRecommendation().Name || m.Model.Name != "Llama-3.3-70B-FP8" {
 		return nil
 	}
 	var runs []publishedRun
@@ -260,9 +260,9 @@ func publishedFor(m presets.Machine, spec workload.Spec, method presets.Method) 
 }
 
 func (x *Experiments) figure55() error {
-	spec := workload.CreditVerification()
+	spec := load.CreditVerification()
 	// The artifact's own lengths, which its published throughput is of.
-	spec.Profile = workload.Lengths{Mean: 40000, Deviation: 10000, Min: 10000, Max: 60000}
+	spec.Profile = load.Lengths{Mean: 40000, Deviation: 10000, Min: 10000, Max: 60000}
 	linked, err := presets.MachineNamed("H100-NVLink")
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (x *Experiments) figure56() error {
 			if rate == 0 {
 				rate = math.Inf(1)
 			}
-			r, err := x.runSeeds(newContender(h100, method), workload.PostRecommendation(), rate)
+			r, err := x.runSeeds(newContender(h100, method), load.PostRecommendation(), rate)
 			if err != nil {
 				return err
 			}
@@ -335,7 +335,7 @@ func (x *Experiments) figure57() error {
 	for _, lambda := range fairnessValues {
 		e := newContender(h100, presets.PrefillOnly)
 		e.fairness = lambda
-		r, err := x.runSeeds(e, workload.PostRecommendation(), rate)
+		r, err := x.runSeeds(e, load.PostRecommendation(), rate)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/bench/figures"
-	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
 )
@@ -97,7 +97,7 @@ func TestNewUsersAreNotTurnedAway(t *testing.T) {
 	for _, eviction := range []kvcache.Eviction{kvcache.EvictReuse, kvcache.EvictLRU} {
 		e := newContender(m, presets.LayerMajor)
 		e.eviction = eviction
-		r, err := x.runSeeds(e, workload.PostRecommendation(), 2.8) // a quarter of the saturation
+		r, err := x.runSeeds(e, load.PostRecommendation(), 2.8) // a quarter of the saturation
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestHostMemoryPays(t *testing.T) {
 	}
 	x := Experiments{Seed: 1}
 	table := &figures.Table{}
-	if err := x.hostTierOf(table, m, workload.PostRecommendation()); err != nil {
+	if err := x.hostTierOf(table, m, load.PostRecommendation()); err != nil {
 		t.Fatal(err)
 	}
 	const throughput, mean = 5, 6
@@ -189,9 +189,9 @@ func TestSameSeedSameFiles(t *testing.T) {
 }
 
 func TestUsersAreSplitInTurnAndStayTogether(t *testing.T) {
-	var requests []workload.Request
+	var requests []load.Request
 	for _, user := range []string{"a", "b", "c", "a", "b", "c"} {
-		requests = append(requests, workload.Request{User: user})
+		requests = append(requests, load.Request{User: user})
 	}
 	parts := byUser(requests, 2)
 	if len(parts[0]) != 4 || len(parts[1]) != 2 || parts[1][0].User != "b" || parts[1][1].User != "b" {
@@ -222,7 +222,7 @@ func TestRunsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard = nil
-	if _, err := x.runSeeds(newContender(h100, presets.PrefillOnly), workload.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
+	if _, err := x.runSeeds(newContender(h100, presets.PrefillOnly), load.PostRecommendation(), 3); err != nil || len(heard) != 1 || !strings.Contains(heard[0], "3.00 requests/s") {
 		t.Errorf("told %q, %v", heard, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := []workload.Request{{Prompt: workload.Prompt{Shape: workload.Shape{SuffixTokens: 50_000}}}}
+	requests := []load.Request{{Prompt: load.Prompt{Shape: load.Shape{SuffixTokens: 50_000}}}}
 	if _, err := newContender(m, presets.Chunked).run(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
 		t.Errorf("error %v", err)
 	}

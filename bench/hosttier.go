@@ -2,7 +2,7 @@ package bench
 
 import (
 	"github.com/prefillonly/prefillonly/bench/figures"
-	"github.com/prefillonly/prefillonly/bench/workload"
+	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
@@ -18,7 +18,7 @@ func (x *Experiments) hostTier() error {
 		if err != nil {
 			return err
 		}
-		for _, spec := range []workload.Spec{workload.PostRecommendation(), returningApplicants()} {
+		for _, spec := range []load.Spec{load.PostRecommendation(), returningApplicants()} {
 			if err := x.hostTierOf(table, m, spec); err != nil {
 				return err
 			}
@@ -28,13 +28,13 @@ func (x *Experiments) hostTier() error {
 }
 
 // returningApplicants is credit verification with three questions to each applicant's history.
-func returningApplicants() workload.Spec {
-	spec := workload.CreditVerification()
+func returningApplicants() load.Spec {
+	spec := load.CreditVerification()
 	spec.Name, spec.PerUser, spec.Item = "credit-verification-x3", 3, 150
 	return spec
 }
 
-func (x *Experiments) hostTierOf(table *figures.Table, m presets.Machine, spec workload.Spec) error {
+func (x *Experiments) hostTierOf(table *figures.Table, m presets.Machine, spec load.Spec) error {
 	longest := spec.Profile.Max + spec.Item
 	config, executor, err := m.Engine(presets.LayerMajor, longest, true)
 	if err != nil {
@@ -43,7 +43,7 @@ func (x *Experiments) hostTierOf(table *figures.Table, m presets.Machine, spec w
 	mean := (spec.Profile.Min+spec.Profile.Max)/2 + spec.Item
 	whole := executor.Cost.Pass([]sim.Item{{Tokens: mean}}).Seconds()
 	for _, multiple := range []float64{0.5, 1, 4} {
-		requests, err := spec.Generate(workload.Arrivals{Rate: multiple / whole}, x.Seed) // in a random order
+		requests, err := spec.Generate(load.Arrivals{Rate: multiple / whole}, x.Seed) // in a random order
 		if err != nil {
 			return err
 		}

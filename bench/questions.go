@@ -9,7 +9,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench/figures"
 	"github.com/prefillonly/prefillonly/bench/load"
-	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler"
@@ -87,7 +86,7 @@ func mixPoissonPrompts(seed uint64, requests, long, short int, longRate, shortRa
 
 // oneOff is a prompt of its own.
 func oneOff(seed uint64, i, tokens int) []engine.TokenID {
-	return workload.Shape{Suffix: seed<<32 + uint64(i), SuffixTokens: tokens}.TokenIDs(workload.DefaultVocabulary)
+	return load.Shape{Suffix: seed<<32 + uint64(i), SuffixTokens: tokens}.TokenIDs(load.DefaultVocabulary)
 }
 
 // measurePrefixFlood measures how many of their profiles' tokens users find in the prefix cache, alone and among
@@ -103,9 +102,9 @@ func (x *Experiments) measurePrefixFlood() error {
 		return err
 	}
 	executor.NumBlocks = room / executor.BlockTokens
-	spec := workload.PostRecommendation()
+	spec := load.PostRecommendation()
 	spec.Users, spec.PerUser = users, perUser
-	requests, err := spec.Generate(workload.Arrivals{Rate: 0.5}, x.Seed)
+	requests, err := spec.Generate(load.Arrivals{Rate: 0.5}, x.Seed)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (x *Experiments) measurePrefixFlood() error {
 }
 
 // addLongPrompts adds a long prompt of its own to every so many requests; 0 adds none.
-func addLongPrompts(requests []workload.Request, seed uint64, every, long int) iter.Seq[sim.Request] {
+func addLongPrompts(requests []load.Request, seed uint64, every, long int) iter.Seq[sim.Request] {
 	return func(yield func(sim.Request) bool) {
 		i := 0
 		for q := range toSim(requests) {
@@ -173,7 +172,7 @@ func (x *Experiments) compareAtScale() error {
 	for _, part := range scaleParts {
 		spec.Users = max(1, x.Users/part.fewer)
 		rate := part.load * executors / sessionCost(one, spec, perUser) * perUser
-		requests, err := spec.Generate(workload.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
+		requests, err := spec.Generate(load.Arrivals{Rate: rate, Sessions: true, Gap: sessionGap}, x.Seed)
 		if err != nil {
 			return err
 		}
@@ -221,8 +220,8 @@ var scaleParts = []struct {
 }
 
 // scaledExperiment is the scheduler, one executor and the workload of scale, scaled down.
-func scaledExperiment() (scheduler.Config, sim.Executor, workload.Spec, error) {
-	spec, err := workload.PostRecommendation().Scale(1.0/scaleDown, 1)
+func scaledExperiment() (scheduler.Config, sim.Executor, load.Spec, error) {
+	spec, err := load.PostRecommendation().Scale(1.0/scaleDown, 1)
 	if err != nil {
 		return scheduler.Config{}, sim.Executor{}, spec, err
 	}
@@ -230,7 +229,7 @@ func scaledExperiment() (scheduler.Config, sim.Executor, workload.Spec, error) {
 	if err != nil {
 		return scheduler.Config{}, sim.Executor{}, spec, err
 	}
-	longest := workload.PostRecommendation().Profile.Max + workload.PostRecommendation().Item
+	longest := load.PostRecommendation().Profile.Max + load.PostRecommendation().Item
 	config, one, err := m.Engine(presets.LayerMajor, longest, true)
 	one.NumBlocks = one.NumBlocks * one.BlockTokens / scaleDown
 	one.BlockTokens = 1
@@ -242,7 +241,7 @@ func scaledExperiment() (scheduler.Config, sim.Executor, workload.Spec, error) {
 
 // sessionCost is the seconds an executor spends on one user's requests when only the first one
 // misses the cache.
-func sessionCost(e sim.Executor, spec workload.Spec, perUser int) float64 {
+func sessionCost(e sim.Executor, spec load.Spec, perUser int) float64 {
 	profile := (spec.Profile.Min + spec.Profile.Max) / 2
 	first := e.Cost.Pass([]sim.Item{{Tokens: profile + spec.Item}})
 	other := e.Cost.Pass([]sim.Item{{Tokens: profile + spec.Item, Cached: profile}})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/bench/load"
-	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/kvcache"
 	"github.com/prefillonly/prefillonly/scheduler/sim"
 	"github.com/prefillonly/prefillonly/scheduler/sim/presets"
@@ -42,7 +41,7 @@ func newContender(m presets.Machine, method presets.Method) contender {
 
 // run simulates requests on the contender's instances. As in the paper each instance is an engine of
 // its own, and users are assigned to instances in turn.
-func (e contender) run(requests []workload.Request) (result, error) {
+func (e contender) run(requests []load.Request) (result, error) {
 	longest := 0
 	for _, q := range requests {
 		longest = max(longest, q.Prompt.Len())
@@ -90,8 +89,8 @@ func summarizeRecords(records []sim.Record) (result, error) {
 }
 
 // byUser splits requests over n instances, users in turn by their first request.
-func byUser(requests []workload.Request, n int) [][]workload.Request {
-	parts := make([][]workload.Request, n)
+func byUser(requests []load.Request, n int) [][]load.Request {
+	parts := make([][]load.Request, n)
 	instance := map[string]int{}
 	for _, q := range requests {
 		i, known := instance[q.User]
@@ -101,16 +100,16 @@ func byUser(requests []workload.Request, n int) [][]workload.Request {
 		}
 		parts[i] = append(parts[i], q)
 	}
-	return slices.DeleteFunc(parts, func(p []workload.Request) bool { return len(p) == 0 })
+	return slices.DeleteFunc(parts, func(p []load.Request) bool { return len(p) == 0 })
 }
 
 // toSim makes the prompts one by one, when their time has come.
-func toSim(requests []workload.Request) iter.Seq[sim.Request] {
+func toSim(requests []load.Request) iter.Seq[sim.Request] {
 	return func(yield func(sim.Request) bool) {
 		for _, q := range requests {
 			tokens := q.Prompt.Tokens
 			if len(tokens) == 0 {
-				tokens = q.Prompt.Shape.TokenIDs(workload.DefaultVocabulary)
+				tokens = q.Prompt.Shape.TokenIDs(load.DefaultVocabulary)
 			}
 			if !yield(sim.Request{At: q.At, User: q.User, Tokens: tokens}) {
 				return

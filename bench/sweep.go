@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/bench/load"
-	"github.com/prefillonly/prefillonly/bench/workload"
 )
 
 // Measure sends requests to the server under test and returns what became of them.
-type Measure func(context.Context, []workload.Request) ([]load.Record, error)
+type Measure func(context.Context, []load.Request) ([]load.Record, error)
 
 // Multiples of the saturation at which the paper measures latency (section 5.4.2).
 var Multiples = []float64{0.25, 0.5, 1, 2, 3, 4}
@@ -26,9 +25,9 @@ var Multiples = []float64{0.25, 0.5, 1, 2, 3, 4}
 type Sweep struct {
 	Label      string // of the server
 	Workload   string
-	Saturation float64                                        // requests a second; 0: measured first
-	Multiples  []float64                                      // of the saturation, to send at, +Inf for all at once; none: the paper's
-	Requests   func(rate float64) ([]workload.Request, error) // the workload at a rate
+	Saturation float64                                    // requests a second; 0: measured first
+	Multiples  []float64                                  // of the saturation, to send at, +Inf for all at once; none: the paper's
+	Requests   func(rate float64) ([]load.Request, error) // the workload at a rate
 }
 
 // Point is one run of a sweep, and one line of its CSV.
@@ -92,7 +91,7 @@ func (s Sweep) newPoint(rate float64, sum load.Summary) Point {
 }
 
 // renamePromptParts renames the synthetic prompts' parts.
-func renamePromptParts(requests []workload.Request, run uint64) {
+func renamePromptParts(requests []load.Request, run uint64) {
 	for i := range requests {
 		s := &requests[i].Prompt.Shape
 		s.Prefix += run

@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/bench/load"
-	"github.com/prefillonly/prefillonly/bench/workload"
 )
 
 // queue answers requests one after another, each after service.
 func queue(service time.Duration) Measure {
-	return func(_ context.Context, requests []workload.Request) ([]load.Record, error) {
+	return func(_ context.Context, requests []load.Request) ([]load.Record, error) {
 		var free time.Duration
 		records := make([]load.Record, len(requests))
 		for i, q := range requests {
@@ -30,8 +29,8 @@ func queue(service time.Duration) Measure {
 }
 
 func sweep() Sweep {
-	return Sweep{Label: "fake", Workload: "post-recommendation", Requests: func(rate float64) ([]workload.Request, error) {
-		return workload.PostRecommendation().Generate(workload.Arrivals{Rate: rate}, 1)
+	return Sweep{Label: "fake", Workload: "post-recommendation", Requests: func(rate float64) ([]load.Request, error) {
+		return load.PostRecommendation().Generate(load.Arrivals{Rate: rate}, 1)
 	}}
 }
 
@@ -72,7 +71,7 @@ func TestSweepWithGivenSaturationSkipsItsMeasurement(t *testing.T) {
 	s := sweep()
 	s.Saturation = 8
 	prompts := map[uint64]bool{}
-	points, err := s.Run(t.Context(), func(ctx context.Context, requests []workload.Request) ([]load.Record, error) {
+	points, err := s.Run(t.Context(), func(ctx context.Context, requests []load.Request) ([]load.Record, error) {
 		prompts[requests[0].Prompt.Shape.Prefix] = true
 		return queue(time.Millisecond)(ctx, requests)
 	}, io.Discard)
@@ -94,14 +93,14 @@ func TestSweepTakesTheMultiplesItIsGiven(t *testing.T) {
 }
 
 func TestSweepStopsWhereAllFails(t *testing.T) {
-	_, err := sweep().Run(t.Context(), func(context.Context, []workload.Request) ([]load.Record, error) {
+	_, err := sweep().Run(t.Context(), func(context.Context, []load.Request) ([]load.Record, error) {
 		return []load.Record{{Err: "the queue is full"}}, nil
 	}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "the queue is full") {
 		t.Errorf("error %v", err)
 	}
 	gone := errors.New("gone")
-	if _, err = sweep().Run(t.Context(), func(context.Context, []workload.Request) ([]load.Record, error) { return nil, gone }, io.Discard); !errors.Is(err, gone) {
+	if _, err = sweep().Run(t.Context(), func(context.Context, []load.Request) ([]load.Record, error) { return nil, gone }, io.Discard); !errors.Is(err, gone) {
 		t.Errorf("error %v", err)
 	}
 }

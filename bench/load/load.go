@@ -1,5 +1,6 @@
-// Package load sends a trace's requests to an OpenAI-compatible server at their times, whatever the
-// answers take, and measures every request from the moment it was due.
+// Package load loads servers at steady times, whatever the answers take: it makes the paper's two workloads and one of short prompts
+// at any scale (the same seed gives the same bytes), reads and writes traces of requests, sends them to an OpenAI-compatible server, and frames of
+// cameras to one of the Open Inference Protocol. Everything is measured from the moment it was due.
 package load
 
 import (
@@ -19,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
 )
 
@@ -31,7 +31,7 @@ type Options struct {
 	Timeout        time.Duration
 	MaxConcurrency int  // 0: open loop, no bound on the requests in flight
 	Text           bool // synthetic prompts are sent as words rather than token ids
-	Vocabulary     workload.Vocabulary
+	Vocabulary     Vocabulary
 }
 
 // Record is what became of one request. Times are counted from the start of the run.
@@ -64,13 +64,13 @@ type Client struct {
 
 // New checks the options and makes a Client.
 func New(o Options) (*Client, error) {
-	base, err := url.Parse(o.BaseURL)
-	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("invalid base URL %q: want http://host:port", o.BaseURL)
+	base, err := parseBaseURL(o.BaseURL)
+	if err != nil {
+		return nil, err
 	}
-	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1")
-	if o.Vocabulary == (workload.Vocabulary{}) {
-		o.Vocabulary = workload.DefaultVocabulary
+	base.Path = strings.TrimSuffix(base.Path, "/v1")
+	if o.Vocabulary == (Vocabulary{}) {
+		o.Vocabulary = DefaultVocabulary
 	}
 	if o.Vocabulary.High <= o.Vocabulary.Low {
 		return nil, fmt.Errorf("empty vocabulary [%d, %d)", o.Vocabulary.Low, o.Vocabulary.High)
@@ -78,11 +78,26 @@ func New(o Options) (*Client, error) {
 	if o.MaxConcurrency < 0 {
 		return nil, fmt.Errorf("invalid max concurrency %d: want 0 or more", o.MaxConcurrency)
 	}
+	return &Client{options: o, base: base, http: newHTTPClient(o.Timeout)}, nil
+}
+
+// parseBaseURL reads the address of a server, of which what ends in a slash ends without it.
+func parseBaseURL(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
+		return nil, fmt.Errorf("invalid base URL %q: want http://host:port", text)
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	return base, nil
+}
+
+// newHTTPClient makes a client without a bound on connections.
+func newHTTPClient(timeout time.Duration) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns = 0 // no bound
 	transport.MaxIdleConnsPerHost = 1 << 16
 	transport.DisableCompression = true
-	return &Client{options: o, base: base, http: &http.Client{Transport: transport, Timeout: o.Timeout}}, nil
+	return &http.Client{Transport: transport, Timeout: timeout}
 }
 
 // Close drops the idle connections.
@@ -135,7 +150,7 @@ func (c *Client) Connect(ctx context.Context) (string, error) {
 // a free place; in a trace whose requests are all due at once this makes a closed loop, and a
 // request then counts as due when its place is free. A cancelled context ends the run early: the
 // requests sent so far are returned with the context's error.
-func (c *Client) Run(ctx context.Context, requests []workload.Request) ([]Record, error) {
+func (c *Client) Run(ctx context.Context, requests []Request) ([]Record, error) {
 	if len(requests) == 0 {
 		return nil, nil
 	}
@@ -206,7 +221,7 @@ type completion struct {
 	Allowed     []engine.TokenID `json:"allowed_token_ids,omitempty"`
 }
 
-func (c *Client) encodeBody(q workload.Request) ([]byte, error) {
+func (c *Client) encodeBody(q Request) ([]byte, error) {
 	r := completion{Model: cmp.Or(q.Model, c.options.Model), MaxTokens: q.MaxTokens, User: q.User, Allowed: q.Allowed}
 	switch {
 	case q.Prompt.Text != "":

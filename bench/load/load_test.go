@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/prefillonly/prefillonly/bench/workload"
 )
 
 // fake is an OpenAI-compatible server that answers after handle returns.
@@ -57,12 +55,12 @@ func client(t *testing.T, o Options) *Client {
 	return c
 }
 
-func every(gap time.Duration, n int) []workload.Request {
-	var requests []workload.Request
+func every(gap time.Duration, n int) []Request {
+	var requests []Request
 	for i := range n {
-		requests = append(requests, workload.Request{
+		requests = append(requests, Request{
 			At: time.Duration(i) * gap, User: fmt.Sprint("u", i%2), MaxTokens: 1,
-			Prompt: workload.Prompt{Shape: workload.Shape{PrefixTokens: 10, Suffix: uint64(i), SuffixTokens: 10}},
+			Prompt: Prompt{Shape: Shape{PrefixTokens: 10, Suffix: uint64(i), SuffixTokens: 10}},
 		})
 	}
 	return requests
@@ -128,14 +126,14 @@ func TestBodyAndRecord(t *testing.T) {
 		bodies.Store(body["user"], body)
 		return http.StatusOK
 	})
-	c := client(t, Options{BaseURL: server.URL + "/v1", Vocabulary: workload.Vocabulary{Low: 5, High: 9}})
+	c := client(t, Options{BaseURL: server.URL + "/v1", Vocabulary: Vocabulary{Low: 5, High: 9}})
 	if model, err := c.Connect(t.Context()); err != nil || model != "demo" {
 		t.Fatal(model, err)
 	}
-	requests := []workload.Request{
-		{User: "text", MaxTokens: 1, Prompt: workload.Prompt{Text: "hello"}, Allowed: []uint32{7, 8}},
-		{User: "ids", Model: "other", MaxTokens: 2, Prompt: workload.Prompt{Tokens: []uint32{1, 2}}},
-		{User: "shape", MaxTokens: 1, Prompt: workload.Prompt{Shape: workload.Shape{SuffixTokens: 4}}},
+	requests := []Request{
+		{User: "text", MaxTokens: 1, Prompt: Prompt{Text: "hello"}, Allowed: []uint32{7, 8}},
+		{User: "ids", Model: "other", MaxTokens: 2, Prompt: Prompt{Tokens: []uint32{1, 2}}},
+		{User: "shape", MaxTokens: 1, Prompt: Prompt{Shape: Shape{SuffixTokens: 4}}},
 	}
 	records, err := c.Run(t.Context(), requests)
 	if err != nil {

@@ -21,9 +21,7 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/detect"
 	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/media/x264"
-	"github.com/prefillonly/prefillonly/videoext/shaper"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -153,11 +151,11 @@ func (f *runFlags) newLinkDialer() (func(ctx context.Context, network, address s
 	trace := link.Unlimited()
 	if f.bandwidth != "" {
 		var err error
-		if trace, err = shaper.Load(f.bandwidth); err != nil {
+		if trace, err = link.LoadTrace(f.bandwidth); err != nil {
 			return nil, &usageError{fmt.Errorf("--bandwidth: %w", err)}
 		}
 	}
-	return shaper.New(trace, f.rtt).Dial((&net.Dialer{Timeout: camera.DialTimeout}).DialContext), nil
+	return link.NewShaper(trace, f.rtt).Dial((&net.Dialer{Timeout: camera.DialTimeout}).DialContext), nil
 }
 
 // openConfig opens the source for what it says of itself.
@@ -185,7 +183,7 @@ func (f *runFlags) openConfig(ctx context.Context, server *camera.Server) (*came
 		Name: cmp.Or(f.name, host), Peer: server, Width: info.Width, Height: info.Height,
 		Footage: camera.Footage{
 			Open: func(ctx context.Context) (camera.Source, error) { return open(ctx) },
-			Rate: rate, Live: rtsp.IsURL(f.source), Loop: f.loop, Paced: f.paced,
+			Rate: rate, Live: ffmpeg.IsRTSP(f.source), Loop: f.loop, Paced: f.paced,
 		},
 		Encoder: x264.Encoder{Threads: f.threads}, Preset: f.preset, Memory: f.memory << 20,
 	}, nil

@@ -141,8 +141,7 @@ var arrows = map[string][]string{
 
 	// video
 	"videoext/media":          {},
-	"videoext/media/rtsp":     {"internal/reach"},
-	"videoext/media/ffmpeg":   {"internal/reach", "internal/regular", "videoext/media", "videoext/media/rtsp"},
+	"videoext/media/ffmpeg":   {"internal/reach", "internal/regular", "videoext/media"},
 	"videoext/media/x264":     {"videoext/media"},
 	"videoext/media/pipe":     {"videoext/media", "videoext/media/ffmpeg"},
 	"videoext":                {"videoext/media"},
@@ -161,12 +160,10 @@ var arrows = map[string][]string{
 	"videoext/pipeline/pipelinetest": {"videoext/oneadapt", "videoext/pipeline"},
 	"videoext/pipeline/audio":        {"engine/dnn", "engine/dnn/direct", "engine/sounds", "kernels", "videoext/oneadapt", "videoext/pipeline"},
 	"videoext/method":                {"videoext", "videoext/media", "videoext/oneadapt"},
-	"videoext/method/methodtest":     {"videoext", "videoext/method", "videoext/oneadapt", "videoext/timeline"},
-	"videoext/timeline":              {},
-	"videoext/emulate":               {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/oneadapt", "videoext/timeline"},
+	"videoext/method/methodtest":     {"videoext", "videoext/method", "videoext/oneadapt", "videoext/link"},
+	"videoext/emulate":               {"videoext", "videoext/link", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/camera":                {"internal/osthread", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/session"},
 	"videoext/link":                  {},
-	"videoext/shaper":                {"videoext/link"},
 	"videoext/session":               {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
 	"videoext/motion":                {"videoext", "videoext/media", "videoext/method"},
 	"videoext/methods":               {"videoext", "videoext/media", "videoext/method", "videoext/oneadapt"},
@@ -185,19 +182,17 @@ var arrows = map[string][]string{
 		"videoext/media",
 	},
 	"videoext/source": {"internal/osthread", "internal/processors", "videoext/media", "videoext/media/ffmpeg"},
-	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/jsonerror", "internal/processors", "internal/reach", "videoext", "videoext/drift", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/media/rtsp", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
+	"videoext/live":   {"engine", "engine/api", "engine/images", "internal/budget", "internal/jsonerror", "internal/processors", "internal/reach", "videoext", "videoext/drift", "videoext/jobs", "videoext/journal", "videoext/media", "videoext/media/ffmpeg", "videoext/method", "videoext/methods", "videoext/metrics", "videoext/oneadapt", "videoext/session", "videoext/source", "videoext/streams", "videoext/vision"},
 
 	// measuring
-	"bench/workload": {"engine", "internal/jsonerror"},
-	"bench/load":     {"bench/workload", "engine", "engine/api"},
-	"bench/cameras":  {},
-	"bench/figures":  {},
-	"bench/video":    {"bench/figures", "videoext", "videoext/accuracy", "videoext/methods", "videoext/emulate", "videoext/link", "videoext/method"},
+	"bench/load":    {"engine", "internal/jsonerror"},
+	"bench/figures": {},
+	"bench/video":   {"bench/figures", "videoext", "videoext/accuracy", "videoext/methods", "videoext/emulate", "videoext/link", "videoext/method"},
 	"bench/pipelines": {
 		"bench/figures", "engine/dnn", "engine/dnn/direct", "engine/images", "kernels", "videoext", "videoext/accuracy", "videoext/methods", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/audio", "videoext/pipeline/casva", "videoext/pipeline/clips", "videoext/pipeline/features", "videoext/pipeline/lidar", "videoext/scene",
 	},
 	"bench": {
-		"bench/figures", "bench/load", "bench/workload", "engine", "engine/wire", "kvcache", "merging", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/sim/presets",
+		"bench/figures", "bench/load", "engine", "engine/wire", "kvcache", "merging", "merging/published", "scheduler", "scheduler/sim", "scheduler/sim/host", "scheduler/sim/presets",
 	},
 	"bench/gpu": {"engine", "engine/model", "engine/weights", "engine/wire", "kernels", "kernels/cuda", "kernels/cuda/driver"},
 	"bench/dnn": {
@@ -235,7 +230,7 @@ var arrows = map[string][]string{
 
 	// subcommands
 	"cmd/prefillonly/bench": {
-		"bench", "bench/cameras", "bench/load", "bench/workload", "engine", "internal/cli",
+		"bench", "bench/load", "engine", "internal/cli",
 	},
 	"cmd/prefillonly/merge": {
 		"bench/figures", "engine/dnn", "engine/inspect", "internal/cli", "internal/config", "internal/modellist", "internal/regular", "merging", "merging/generations", "merging/local", "merging/published", "merging/search", "videoext/media", "videoext/vision",
@@ -246,12 +241,11 @@ var arrows = map[string][]string{
 	"cmd/prefillonly/collectenv": {"cmd/prefillonly/settings", "engine/wire", "internal/config", "internal/nvml", "internal/version", "kernels/cpu"},
 	"cmd/prefillonly/roles":      {"cmd/prefillonly/settings", "engine/apikey", "engine/batch", "engine/batch/runner", "engine/batch/service", "engine/blob", "engine/client", "engine/device", "engine/dnn", "engine/executor", "engine/frontend", "engine/frontend/registry", "engine/speech", "engine/text", "engine/tokenizer", "engine/wire", "internal/cli", "internal/config", "internal/dirlock", "internal/httpserve", "internal/modellist", "internal/mq", "internal/nvml", "internal/processors", "internal/reach", "internal/regular", "internal/supervise", "internal/telemetry", "internal/tracing", "internal/version", "merging/generations", "scheduler", "videoext/detect", "videoext/drift", "videoext/jobs", "videoext/live", "videoext/media/ffmpeg"},
 	"cmd/prefillonly/settings":   {"internal/cli", "internal/config", "internal/modellist", "internal/telemetry"},
-	"cmd/prefillonly/video":      {"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva", "videoext/resolve", "videoext/scene", "videoext/shaper", "videoext/vision"},
+	"cmd/prefillonly/video":      {"bench/pipelines", "bench/video", "engine/images", "internal/cli", "internal/config", "internal/dirlock", "internal/modellist", "kernels/cpu", "videoext", "videoext/detect", "videoext/emulate", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/methods", "videoext/motion", "videoext/oneadapt", "videoext/pipeline", "videoext/pipeline/casva", "videoext/resolve", "videoext/scene", "videoext/link", "videoext/vision"},
 
 	// the camera's program
 	"cmd/camera": {
-		"engine/apikey", "internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/rtsp", "videoext/media/x264", "videoext/shaper",
-		"videoext/vision",
+		"engine/apikey", "internal/version", "kernels/cpu", "videoext", "videoext/camera", "videoext/detect", "videoext/link", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/media/x264", "videoext/vision",
 	},
 
 	// the build
@@ -265,7 +259,7 @@ var arrows = map[string][]string{
 	"test/pipeline": {},
 	"test/soak":     {"engine/demo/demotest", "engine/dnn/onnx/onnxtest", "internal/procfs"},
 	"test/videosoak": {
-		"internal/procfs", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/method", "videoext/methods", "videoext/motion", "videoext/timeline",
+		"internal/procfs", "videoext", "videoext/media", "videoext/media/ffmpeg", "videoext/media/pipe", "videoext/method", "videoext/methods", "videoext/motion", "videoext/link",
 	},
 }
 
@@ -273,7 +267,7 @@ var arrows = map[string][]string{
 // all below it: nothing that serves may import it.
 var (
 	serving  = []string{"cmd/prefillonly/roles", "cmd/camera"}
-	research = []string{"bench", "scheduler/sim", "videoext/emulate", "videoext/pipeline", "videoext/resolve", "videoext/scene", "videoext/timeline"}
+	research = []string{"bench", "scheduler/sim", "videoext/emulate", "videoext/pipeline", "videoext/resolve", "videoext/scene"}
 )
 
 // roots may import everything.
@@ -294,11 +288,11 @@ var externals = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/camera", "cmd/prefillonly", "cmd/prefillonly/bench", "cmd/prefillonly/collectenv", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/roles", "cmd/prefillonly/settings", "cmd/prefillonly/video", "internal/cli"}, "commands are in the root, and what they say of themselves beside it"},
 	{"github.com/go-chi/chi", []string{"engine/frontend", "engine/frontend/exchange"}, "HTTP is the frontend's"},
 	{"go.etcd.io/bbolt", []string{"engine/batch/service"}, "one package keeps a store"},
-	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/exchange", "engine/metrics", "internal/httpserve", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/cameras", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest"}, "HTTP stays at the edge, and with what asks it"},
+	{"net/http", []string{"engine/batch/service", "engine/frontend", "engine/frontend/exchange", "engine/metrics", "internal/httpserve", "internal/telemetry", "internal/tracing/tracingtest", "internal/tracing", "bench/load", "cmd/prefillonly", "cmd/prefillonly/roles", "cmd/prefillonly/video", "test/soak", "videoext/camera", "videoext/live", "videoext/metrics", "internal/hub", "internal/hub/hubtest"}, "HTTP stays at the edge, and with what asks it"},
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"internal/jsonerror", "engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "bench/workload", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "bench/cameras", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"internal/jsonerror", "engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin
@@ -327,7 +321,7 @@ var pure = map[string][]string{
 	"videoext":                  {},
 	"videoext/accuracy":         {},
 	"videoext/drift":            {},
-	"videoext/link":             {},
+	"videoext/link":             {"conn.go", "shaper.go"},
 	"videoext/scene":            {},
 	"videoext/session":          {},
 	"videoext/motion":           {},
@@ -337,7 +331,6 @@ var pure = map[string][]string{
 	"videoext/pipeline":         {},
 	"videoext/pipeline/lidar":   {},
 	"videoext/streams":          {},
-	"videoext/timeline":         {},
 }
 
 // impureImports and impureNames are what a pure file may not use.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/motion"
-	"github.com/prefillonly/prefillonly/videoext/timeline"
 )
 
 // encoder is the camera program, of which faults make an end.
@@ -30,7 +30,7 @@ type stream struct {
 	scaler  *ffmpeg.Scaler
 	random  *rand.Rand
 	faults  float64 // how likely one is, of each thing that is sent
-	line    timeline.Timeline
+	line    link.Timeline
 	next    method.Segment
 	open    map[method.Segment]*segment
 	seen    *seen

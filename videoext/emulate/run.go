@@ -10,7 +10,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
-	"github.com/prefillonly/prefillonly/videoext/timeline"
 )
 
 // Outcome is what a method made of a clip.
@@ -63,7 +62,7 @@ type run struct {
 	link     *link.Link
 	camera   method.Camera
 	server   method.Server
-	line     timeline.Timeline
+	line     link.Timeline
 	busy     time.Duration // until when the camera is
 	wake     [2]time.Duration
 	segments []*segmentRun

@@ -1,4 +1,5 @@
-// Package link is a network link in virtual time: a token bucket whose rate follows a trace, and a time to travel.
+// Package link is a network link in virtual time: a token bucket whose rate follows a trace, and a time to travel. Its Timeline is what
+// happens in that time, in order; its Shaper makes real connections as slow as such a link.
 package link
 
 import (

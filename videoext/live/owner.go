@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 )
 
 // Headers in which frontends say on whose behalf a request is made.
@@ -29,7 +29,7 @@ func (s *Server) permitSource(spec *Spec, by owner) error {
 	if !spec.isRemote() {
 		return nil
 	}
-	to, err := rtsp.Parse(spec.Source)
+	to, err := ffmpeg.ParseAddress(spec.Source)
 	if err == nil {
 		err = s.cfg.Sources.Permit(to.Host, by.Admin)
 	}

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/source"
@@ -77,7 +77,7 @@ func (s *Spec) check() error {
 		s.Classes = nil
 	}
 	if s.isRemote() {
-		if _, err := rtsp.Parse(s.Source); err != nil {
+		if _, err := ffmpeg.ParseAddress(s.Source); err != nil {
 			return newFieldError("source", "source is a URL: %v", err)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *Spec) check() error {
 	return nil
 }
 
-func (s *Spec) isRemote() bool { return rtsp.IsURL(s.Source) }
+func (s *Spec) isRemote() bool { return ffmpeg.IsRTSP(s.Source) }
 
 func (s *Spec) frameDeadline() time.Duration {
 	return time.Duration(s.Deadline * float64(time.Millisecond))

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
+	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/method"
 	"github.com/prefillonly/prefillonly/videoext/metrics"
 )
@@ -146,7 +146,7 @@ func (s *stream) status() status {
 	if g := f.Gradients; g.Asked > 0 {
 		out.Gradients = &gradients{g.Asked, g.Late, g.Failed, g.Feedback, g.Computing.Seconds()}
 	}
-	out.Source, out.Load = rtsp.Show(s.spec.Source), s.load()
+	out.Source, out.Load = ffmpeg.ShowAddress(s.spec.Source), s.load()
 	_, missing := s.inference.currentNetwork()
 	out.State, out.Reason = s.condition.describe(missing)
 	return out

@@ -19,7 +19,6 @@ import (
 
 	"github.com/prefillonly/prefillonly/bench"
 	"github.com/prefillonly/prefillonly/bench/load"
-	"github.com/prefillonly/prefillonly/bench/workload"
 	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/internal/cli"
 )
@@ -64,7 +63,7 @@ func (f *benchFlags) register(command *cobra.Command) {
 	flags.IntVar(&f.prompts, "num-prompts", 0, "send only the first requests of the workload (default: all)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of lengths, contents and arrivals")
 	flags.StringVar(&f.csv, "csv", "", "write the measurements to this file")
-	cli.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{workload.PostRecommendation().Name, workload.CreditVerification().Name, workload.ShortPrompts().Name}, cobra.ShellCompDirectiveDefault))
+	cli.CompleteFlag(command, "workload", cobra.FixedCompletions([]string{load.PostRecommendation().Name, load.CreditVerification().Name, load.ShortPrompts().Name}, cobra.ShellCompDirectiveDefault))
 }
 
 // prepare reads what the flags name and connects to the server.
@@ -79,7 +78,7 @@ func (f *benchFlags) prepare(ctx context.Context) (*load.Client, error) {
 	if err := errors.Join(errLow, errHigh); err != nil {
 		return nil, cli.UsageError("vocabulary %q is not of the form LOW:HIGH: %w", f.vocabulary, err)
 	}
-	f.client.Vocabulary = workload.Vocabulary{Low: engine.TokenID(from), High: engine.TokenID(to)}
+	f.client.Vocabulary = load.Vocabulary{Low: engine.TokenID(from), High: engine.TokenID(to)}
 	client, err := load.New(f.client)
 	if err != nil {
 		return nil, err
@@ -104,16 +103,16 @@ func readKey(file string) (string, error) {
 }
 
 // makeRequests makes the workload at a rate, or reads the trace; rate 0 keeps the trace's own times.
-func (f *benchFlags) makeRequests(rate float64) ([]workload.Request, error) {
-	spec, err := workload.Named(f.workload)
-	var requests []workload.Request
+func (f *benchFlags) makeRequests(rate float64) ([]load.Request, error) {
+	spec, err := load.Named(f.workload)
+	var requests []load.Request
 	if err != nil {
 		requests, err = f.readTrace(rate, err)
 	} else if spec, err = spec.Scale(f.scale, f.scaleUsers); err == nil {
 		if rate == 0 {
 			rate = math.Inf(1)
 		}
-		requests, err = spec.Generate(workload.Arrivals{Rate: rate, Sessions: f.sessions, Gap: f.gap}, f.seed)
+		requests, err = spec.Generate(load.Arrivals{Rate: rate, Sessions: f.sessions, Gap: f.gap}, f.seed)
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (f *benchFlags) makeRequests(rate float64) ([]workload.Request, error) {
 	return requests, nil
 }
 
-func (f *benchFlags) readTrace(rate float64, unknown error) ([]workload.Request, error) {
+func (f *benchFlags) readTrace(rate float64, unknown error) ([]load.Request, error) {
 	file, err := os.Open(f.workload)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, cli.UsageError("%w, and no trace file has this name", unknown)
@@ -132,14 +131,14 @@ func (f *benchFlags) readTrace(rate float64, unknown error) ([]workload.Request,
 		return nil, err
 	}
 	defer file.Close()
-	requests, err := workload.ReadTrace(file, f.workload)
+	requests, err := load.ReadTrace(file, f.workload)
 	if err != nil || rate == 0 {
 		return requests, err
 	}
-	if err := (workload.Arrivals{Rate: rate}).Validate(); err != nil {
+	if err := (load.Arrivals{Rate: rate}).Validate(); err != nil {
 		return nil, err
 	}
-	workload.Poisson(requests, rate, rand.New(rand.NewPCG(f.seed, 2)))
+	load.Poisson(requests, rate, rand.New(rand.NewPCG(f.seed, 2)))
 	return requests, nil
 }
 
@@ -149,7 +148,7 @@ func (f *benchFlags) measure(client *load.Client) bench.Measure {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return client.Run
 	}
-	return func(ctx context.Context, requests []workload.Request) ([]load.Record, error) {
+	return func(ctx context.Context, requests []load.Request) ([]load.Record, error) {
 		bar := load.NewProgress(os.Stderr, len(requests))
 		defer bar.Close()
 		return client.Observing(bar.Observe).Run(ctx, requests)
@@ -164,7 +163,7 @@ func parseRate(text string) (float64, error) {
 	if err != nil {
 		return 0, cli.UsageError("request rate %q is neither a number of requests per second nor inf", text)
 	}
-	return rate, workload.Arrivals{Rate: rate}.Validate()
+	return rate, load.Arrivals{Rate: rate}.Validate()
 }
 
 // parseMultiples reads numbers between commas, inf among them; an empty text is an empty list.
@@ -199,7 +198,7 @@ func newBenchServeCommand() *cobra.Command {
 				return err
 			}
 			if save != "" {
-				if err := cli.WriteFile(save, func(w *os.File) error { return workload.WriteTrace(w, requests) }); err != nil {
+				if err := cli.WriteFile(save, func(w *os.File) error { return load.WriteTrace(w, requests) }); err != nil {
 					return err
 				}
 			}

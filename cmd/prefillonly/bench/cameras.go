@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prefillonly/prefillonly/bench/cameras"
 	"github.com/prefillonly/prefillonly/bench/load"
 	"github.com/prefillonly/prefillonly/internal/cli"
 )
 
 func newBenchCamerasCommand() *cobra.Command {
-	var o cameras.Options
+	var o load.FrameOptions
 	var keyFile, picture string
 	command := &cobra.Command{
 		Use:   "cameras",
@@ -35,7 +34,7 @@ cannot promise it refuses, and what would be late it drops. A frame that is due 
 			}
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt) // what is measured by then is kept
 			defer stop()
-			client, err := cameras.New(o)
+			client, err := load.NewFrameClient(o)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -57,16 +56,16 @@ cannot promise it refuses, and what would be late it drops. A frame that is due 
 	return command
 }
 
-func runCameras(ctx context.Context, command *cobra.Command, client *cameras.Client) error {
+func runCameras(ctx context.Context, command *cobra.Command, client *load.FrameClient) error {
 	if err := client.Connect(ctx); err != nil {
 		return err
 	}
 	seconds, frames, before := client.Seconds(ctx)
-	s := cameras.Summarize(client.Run(ctx))
+	s := load.SummarizeFrames(client.Run(ctx))
 	more, after, err := client.Seconds(context.WithoutCancel(ctx))
 	out := command.OutOrStdout()
 	fmt.Fprintf(out, "frames    %d: %d in time, %d late, %d refused, %d failed\n", s.Frames,
-		s.Counts[cameras.InTime], s.Counts[cameras.Late], s.Counts[cameras.Refused], s.Counts[cameras.Failed])
+		s.Counts[load.InTime], s.Counts[load.Late], s.Counts[load.Refused], s.Counts[load.Failed])
 	if s.Worst != "" {
 		fmt.Fprintf(out, "          such as: %s\n", s.Worst)
 	}

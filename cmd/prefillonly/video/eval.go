@@ -17,11 +17,11 @@ import (
 	"github.com/prefillonly/prefillonly/internal/cli"
 	"github.com/prefillonly/prefillonly/kernels/cpu"
 	"github.com/prefillonly/prefillonly/videoext/emulate"
+	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
 	"github.com/prefillonly/prefillonly/videoext/methods"
 	"github.com/prefillonly/prefillonly/videoext/motion"
 	"github.com/prefillonly/prefillonly/videoext/resolve"
-	"github.com/prefillonly/prefillonly/videoext/shaper"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
 
@@ -169,7 +169,7 @@ func (f *evalFlags) parseNetworks() (all []video.Network, err error) {
 		return []video.Network{n}, nil
 	}
 	for _, name := range f.links {
-		trace, err := shaper.Load(name)
+		trace, err := link.LoadTrace(name)
 		if err != nil {
 			return nil, err
 		}

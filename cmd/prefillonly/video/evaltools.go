@@ -23,7 +23,6 @@ import (
 	"github.com/prefillonly/prefillonly/videoext/media"
 	"github.com/prefillonly/prefillonly/videoext/media/ffmpeg"
 	"github.com/prefillonly/prefillonly/videoext/media/pipe"
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 	"github.com/prefillonly/prefillonly/videoext/oneadapt"
 	"github.com/prefillonly/prefillonly/videoext/vision"
 )
@@ -65,7 +64,7 @@ func (c *evalCodec) Scale(f *media.Frame, width, height int) (*media.Frame, erro
 
 // readClip reads frames into memory, which is bounded by maxClip.
 func (f *evalFlags) readClip(ctx context.Context, name string) (*emulate.Clip, error) {
-	if rtsp.IsURL(name) {
+	if ffmpeg.IsRTSP(name) {
 		return nil, errors.New("a clip is a file, and this is a URL")
 	}
 	source, err := ffmpeg.Open(ctx, name, ffmpeg.Options{Rate: f.rate})

@@ -22,7 +22,6 @@ import (
 	"github.com/prefillonly/prefillonly/internal/reach"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/videoext/media"
-	"github.com/prefillonly/prefillonly/videoext/media/rtsp"
 )
 
 // Clip is an open source of frames. It is for one goroutine at a time.
@@ -51,7 +50,7 @@ func Open(ctx context.Context, name string, o Options) (*Clip, error) {
 	if o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0) {
 		return nil, fmt.Errorf("a rate of %v frames in a second is not valid", o.Rate)
 	}
-	if rtsp.IsURL(name) {
+	if IsRTSP(name) {
 		if err := c.openCamera(ctx, name, o); err != nil {
 			return nil, err
 		}
@@ -75,7 +74,7 @@ const (
 
 // openCamera opens a camera, where it redirects to.
 func (c *Clip) openCamera(ctx context.Context, name string, o Options) error {
-	to, err := rtsp.Parse(name)
+	to, err := ParseAddress(name)
 	if err != nil {
 		return fmt.Errorf("the camera's address: %w", err)
 	}
@@ -96,7 +95,7 @@ func (c *Clip) openCamera(ctx context.Context, name string, o Options) error {
 }
 
 // openAt opens a camera at the first of its host's addresses that answers, or returns where that redirects to.
-func (c *Clip) openAt(ctx context.Context, to *rtsp.Address, o Options) (next *rtsp.Address, err error) {
+func (c *Clip) openAt(ctx context.Context, to *Address, o Options) (next *Address, err error) {
 	addresses, err := o.Resolve(ctx, to.Host)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.name, err)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/prefillonly/prefillonly/videoext"
+	"github.com/prefillonly/prefillonly/videoext/link"
 	"github.com/prefillonly/prefillonly/videoext/method"
-	"github.com/prefillonly/prefillonly/videoext/timeline"
 )
 
 // faults are what goes wrong, each with a probability or at times.
@@ -27,7 +27,7 @@ type world struct {
 	f          faults
 	camera     method.Camera
 	server     method.Server
-	line       timeline.Timeline
+	line       link.Timeline
 	cameraWake time.Duration
 	serverWake time.Duration
 	linkFree   time.Duration // when all that was sent so far is through

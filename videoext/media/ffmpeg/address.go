@@ -1,6 +1,4 @@
-// Package rtsp reads the addresses of cameras that speak RTSP strictly, and shows them without what may be a secret in them: users,
-// passwords, paths and queries.
-package rtsp
+package ffmpeg
 
 import (
 	"crypto/hmac"
@@ -18,7 +16,7 @@ import (
 	"github.com/prefillonly/prefillonly/internal/reach"
 )
 
-// Address is an rtsp:// or rtsps:// URL.
+// Address is an rtsp:// or rtsps:// URL, read strictly, and shown without what may be a secret in it: user, password, path and query.
 type Address struct {
 	Host string // a name, or an address without brackets
 
@@ -37,14 +35,14 @@ const (
 // ports are those of schemes.
 var ports = map[string]uint16{"rtsp": 554, "rtsps": 322}
 
-// IsURL says whether a source is meant as a URL, and not as a file.
-func IsURL(source string) bool {
+// IsRTSP says whether a source is meant as a URL, and not as a file.
+func IsRTSP(source string) bool {
 	scheme, _, colon := strings.Cut(source, ":")
 	return strings.Contains(source, "://") || colon && ports[strings.ToLower(scheme)] != 0
 }
 
-// Parse reads an address. Its errors show nothing of it.
-func Parse(text string) (*Address, error) {
+// ParseAddress reads an address. Its errors show nothing of it.
+func ParseAddress(text string) (*Address, error) {
 	scheme, after, ok := strings.Cut(text, "://")
 	a := &Address{scheme: strings.ToLower(scheme)}
 	if !ok || ports[a.scheme] == 0 {
@@ -133,12 +131,12 @@ func (a *Address) String() string {
 	return a.scheme + "://" + a.place(a.Host) + "/#" + hex.EncodeToString(mac.Sum(nil)[:4])
 }
 
-// Show is a source as anybody may see it: a URL as its Address, and a file as it is.
-func Show(source string) string {
-	if !IsURL(source) {
+// ShowAddress is a source as anybody may see it: a URL as its Address, and a file as it is.
+func ShowAddress(source string) string {
+	if !IsRTSP(source) {
 		return source
 	}
-	a, err := Parse(source)
+	a, err := ParseAddress(source)
 	if err != nil {
 		return "a URL that is not of RTSP"
 	}
@@ -156,7 +154,7 @@ func (a *Address) At(address netip.Addr) string {
 
 // Redirected is where the camera at an address of a sends to. It is the same host, and not in clear text what was not; who asks is the same.
 func (a *Address) Redirected(location string, at netip.Addr) (*Address, error) {
-	to, err := Parse(location)
+	to, err := ParseAddress(location)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("it redirects to an invalid address: %w", err)

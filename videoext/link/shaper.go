@@ -1,5 +1,4 @@
-// Package shaper makes real connections as slow as a link is: what passes, and when, is decided by package link.
-package shaper
+package link
 
 import (
 	"context"
@@ -7,18 +6,16 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/prefillonly/prefillonly/videoext/link"
 )
 
-// Load reads a trace from a file of that name, or from the text itself (link.Read, link.Parse).
-func Load(text string) (link.Trace, error) {
+// LoadTrace reads a trace from a file of that name, or from the text itself (link.Read, link.Parse).
+func LoadTrace(text string) (Trace, error) {
 	file, err := os.Open(text)
 	if err != nil {
-		return link.Parse(text)
+		return Parse(text)
 	}
 	defer file.Close()
-	return link.Read(file)
+	return Read(file)
 }
 
 // Shaper is a link in real time, from New on. Its connections share it: what one has sent is in the way of the next.
@@ -30,7 +27,7 @@ type Shaper struct {
 // way is one direction.
 type way struct {
 	mu   sync.Mutex
-	link *link.Link
+	link *Link
 }
 
 const (
@@ -43,9 +40,9 @@ const (
 	opening = 60
 )
 
-// New is a link whose ways each have a trace's rate, and half of the round trip.
-func New(trace link.Trace, rtt time.Duration) *Shaper {
-	return &Shaper{began: time.Now(), up: way{link: link.New(trace, burst, rtt)}, down: way{link: link.New(trace, burst, rtt)}}
+// NewShaper is a link whose ways each have a trace's rate, and half of the round trip.
+func NewShaper(trace Trace, rtt time.Duration) *Shaper {
+	return &Shaper{began: time.Now(), up: way{link: New(trace, burst, rtt)}, down: way{link: New(trace, burst, rtt)}}
 }
 
 // sendBytes is when bytes that are there now arrive. Never is possible.
@@ -57,7 +54,7 @@ func (s *Shaper) sendBytes(w *way, bytes int) time.Duration {
 
 // waitUntil waits until a time of the link, and says whether it came before over.
 func (s *Shaper) waitUntil(over <-chan struct{}, at time.Duration) bool {
-	if at == link.Never {
+	if at == Never {
 		<-over
 		return false
 	}

@@ -1,11 +1,9 @@
-package shaper
+package link
 
 import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/prefillonly/prefillonly/videoext/link"
 )
 
 // Conn is a connection over a link. What is on its way when it is closed is lost. Deadlines are those of the connection below, and so not
@@ -76,7 +74,7 @@ func (c *Conn) passPacket(w *way, to chan<- parcel, data []byte) bool {
 	case <-c.over:
 		return false
 	}
-	if arrives == link.Never {
+	if arrives == Never {
 		return c.s.waitUntil(c.over, arrives)
 	}
 	return c.s.waitUntil(c.over, arrives-w.link.Travel()-early)

@@ -1,4 +1,4 @@
-package cameras
+package load
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// largest is how many elements a frame may have.
-const largest = 64 << 20 / 4
+// maxFrameElements is how many elements a frame may have.
+const maxFrameElements = 64 << 20 / 4
 
 // randomFrame is a frame of random values of 0 to 255; dimensions that may be any are 1.
 func randomFrame(shape []int) ([]byte, error) {
@@ -20,7 +20,7 @@ func randomFrame(shape []int) ([]byte, error) {
 			return nil, fmt.Errorf("shape %v leaves the size of a frame open: give a picture", shape)
 		}
 		shape[i] = max(d, 1)
-		if n *= shape[i]; n > largest {
+		if n *= shape[i]; n > maxFrameElements {
 			return nil, fmt.Errorf("frame of shape %v is too large", shape)
 		}
 	}
@@ -32,17 +32,17 @@ func randomFrame(shape []int) ([]byte, error) {
 	return data, nil
 }
 
-// Summary is what a run's records say together.
-type Summary struct {
+// FrameSummary is what a run's records say together.
+type FrameSummary struct {
 	Frames  int
 	Counts  [Failed + 1]int // by outcome
 	Latency []time.Duration // of answered frames, sorted
 	Worst   string          // an error of a frame that failed, or was refused
 }
 
-// Summarize reads a run's records.
-func Summarize(records []Record) Summary {
-	s := Summary{Frames: len(records)}
+// SummarizeFrames reads a run's records.
+func SummarizeFrames(records []FrameRecord) FrameSummary {
+	s := FrameSummary{Frames: len(records)}
 	for _, r := range records {
 		s.Counts[r.Outcome]++
 		if r.Err == "" {

@@ -1,5 +1,4 @@
-// Package timeline is virtual time: what happens later, in order.
-package timeline
+package link
 
 import (
 	"container/heap"

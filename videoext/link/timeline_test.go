@@ -1,4 +1,4 @@
-package timeline
+package link
 
 import (
 	"math/rand/v2"

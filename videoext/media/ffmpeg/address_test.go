@@ -1,4 +1,4 @@
-package rtsp
+package ffmpeg
 
 import (
 	"net/netip"
@@ -22,21 +22,21 @@ func TestShown(t *testing.T) {
 		"rtsp://127.0.0.1:9?token=" + secret:                                   "rtsp://127.0.0.1:9/#",
 		"rtsp://[fe80::1%25eth0]/" + secret:                                    "rtsp://[fe80::1%eth0]:554/#",
 	} {
-		a, err := Parse(text)
+		a, err := ParseAddress(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
 		shown := a.String()
-		if mark, ok := strings.CutPrefix(shown, want); !ok || len(mark) != 8 || shown != Show(text) {
+		if mark, ok := strings.CutPrefix(shown, want); !ok || len(mark) != 8 || shown != ShowAddress(text) {
 			t.Errorf("%s is shown as %s", text, shown)
 		}
-		other, err := Parse(text + "&")
+		other, err := ParseAddress(text + "&")
 		if err != nil || other.String() == shown {
 			t.Errorf("%s and another address are both %s, %v", text, shown, err)
 		}
 	}
-	if Show("clips/street.mp4") != "clips/street.mp4" || strings.Contains(Show("http://u:"+secret+"@h/"), secret) || strings.Contains(Show("rtsp:"+secret), secret) {
+	if ShowAddress("clips/street.mp4") != "clips/street.mp4" || strings.Contains(ShowAddress("http://u:"+secret+"@h/"), secret) || strings.Contains(ShowAddress("rtsp:"+secret), secret) {
 		t.Error("a file is not shown as it is, or a URL that is not of RTSP shows a secret")
 	}
 }
@@ -68,7 +68,7 @@ func TestRefused(t *testing.T) {
 		"rtsp://" + strings.Repeat("u", 130) + "@h/":      "131 bytes",
 		"rtsp://h/" + strings.Repeat("u", 1000):           "1009 bytes",
 	} {
-		a, err := Parse(text)
+		a, err := ParseAddress(text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s is %v; %v, want %q", text, a, err, want)
 		}
@@ -80,7 +80,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("rtsp://u:p@h:1/x?y")
 	f.Add("rtsps://[::1]/")
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := Parse(text)
+		a, err := ParseAddress(text)
 		if err != nil {
 			return
 		}
@@ -108,7 +108,7 @@ func TestRedirected(t *testing.T) {
 		{"rtsp://u:p@camera/x", "/y", ""},
 		{"rtsps://u:p@camera/x", "rtsp://camera/y", ""},
 	} {
-		from, err := Parse(c.from)
+		from, err := ParseAddress(c.from)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package cameras
+package load
 
 import (
 	"context"
@@ -74,7 +74,7 @@ func TestOutcomes(t *testing.T) {
 	defer web.Close()
 	for _, picture := range [][]byte{nil, []byte("a picture")} {
 		clear(s.frames)
-		c, err := New(Options{BaseURL: web.URL, Model: "net", Cameras: 5, Rate: 20, Deadline: 200 * time.Millisecond, Duration: 500 * time.Millisecond, Picture: picture})
+		c, err := NewFrameClient(FrameOptions{BaseURL: web.URL, Model: "net", Cameras: 5, Rate: 20, Deadline: 200 * time.Millisecond, Duration: 500 * time.Millisecond, Picture: picture})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestOutcomes(t *testing.T) {
 			t.Fatal(err)
 		}
 		records := c.Run(t.Context())
-		sum := Summarize(records)
+		sum := SummarizeFrames(records)
 		c.Close()
 		if len(records) != 50 || len(s.frames) != 5 || len(s.faults) > 0 {
 			t.Fatalf("%d frames of %v; %q", len(records), s.frames, s.faults)
@@ -107,7 +107,7 @@ func TestRunEnds(t *testing.T) {
 	s := &server{frames: map[string]int{}, input: `{"inputs":[{"name":"x","datatype":"FP32","shape":[1]}]}`}
 	web := httptest.NewServer(s)
 	defer web.Close()
-	c, err := New(Options{BaseURL: web.URL, Model: "net", Cameras: 1, Rate: 10, Deadline: 200 * time.Millisecond, Duration: time.Hour})
+	c, err := NewFrameClient(FrameOptions{BaseURL: web.URL, Model: "net", Cameras: 1, Rate: 10, Deadline: 200 * time.Millisecond, Duration: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,17 +123,17 @@ func TestRunEnds(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	good := Options{BaseURL: "http://localhost:1", Model: "m", Cameras: 1, Rate: 1, Deadline: 1, Duration: 1}
-	for want, change := range map[string]func(*Options){
-		"base URL":                    func(o *Options) { o.BaseURL = "localhost:1" },
-		"invalid number of cameras 0": func(o *Options) { o.Cameras = 0 },
-		"invalid frame rate -1":       func(o *Options) { o.Rate = -1 },
-		"invalid deadline 0s":         func(o *Options) { o.Deadline = 0 },
-		"duration -1ns":               func(o *Options) { o.Duration = -1 },
+	good := FrameOptions{BaseURL: "http://localhost:1", Model: "m", Cameras: 1, Rate: 1, Deadline: 1, Duration: 1}
+	for want, change := range map[string]func(*FrameOptions){
+		"base URL":                    func(o *FrameOptions) { o.BaseURL = "localhost:1" },
+		"invalid number of cameras 0": func(o *FrameOptions) { o.Cameras = 0 },
+		"invalid frame rate -1":       func(o *FrameOptions) { o.Rate = -1 },
+		"invalid deadline 0s":         func(o *FrameOptions) { o.Deadline = 0 },
+		"duration -1ns":               func(o *FrameOptions) { o.Duration = -1 },
 	} {
 		o := good
 		change(&o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+		if _, err := NewFrameClient(o); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestBadOptions(t *testing.T) {
 		s.input = input
 		o := good
 		o.BaseURL, o.Model = web.URL, "net"
-		c, err := New(o)
+		c, err := NewFrameClient(o)
 		if err != nil {
 			t.Fatal(err)
 		}

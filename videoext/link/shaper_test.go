@@ -1,4 +1,4 @@
-package shaper
+package link
 
 import (
 	"bytes"
@@ -15,15 +15,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/prefillonly/prefillonly/videoext/link"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func parse(t *testing.T, text string) link.Trace {
+func parse(t *testing.T, text string) Trace {
 	t.Helper()
-	trace, err := link.Parse(text)
+	trace, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +51,14 @@ func TestAsTheLinkSays(t *testing.T) {
 					const rtt = 80 * time.Millisecond
 					trace := parse(t, text)
 					near, far := net.Pipe()
-					s := New(trace, rtt)
+					s := NewShaper(trace, rtt)
 					conn := s.Conn(near)
 					defer conn.Close()
 					var from, to net.Conn = conn, far
 					if !up {
 						from, to = far, conn
 					}
-					pure := link.New(trace, burst, rtt)
+					pure := New(trace, burst, rtt)
 					r := rand.New(rand.NewPCG(uint64(seed), 1))
 					var sent []byte
 					var ends []int
@@ -104,7 +102,7 @@ func TestAsTheLinkSays(t *testing.T) {
 func TestNothingPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		conn := New(parse(t, "0"), 0).Conn(near)
+		conn := NewShaper(parse(t, "0"), 0).Conn(near)
 		ended := make(chan error, 2)
 		go func() { _, err := conn.Write(make([]byte, 5000)); ended <- err }()
 		go func() { _, err := conn.Read(make([]byte, 10)); ended <- err }()
@@ -142,7 +140,7 @@ func TestNothingPasses(t *testing.T) {
 func TestEndComesBehindData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		conn := New(parse(t, "80kbit"), 2*time.Second).Conn(near)
+		conn := NewShaper(parse(t, "80kbit"), 2*time.Second).Conn(near)
 		defer conn.Close()
 		go func() {
 			_, _ = far.Write(make([]byte, 25_000))
@@ -163,7 +161,7 @@ func TestDial(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			began := time.Now()
-			conn, err := New(parse(t, text), 200*time.Millisecond).Dial(func(context.Context, string, string) (net.Conn, error) {
+			conn, err := NewShaper(parse(t, text), 200*time.Millisecond).Dial(func(context.Context, string, string) (net.Conn, error) {
 				near, _ := net.Pipe()
 				return near, nil
 			})(ctx, "tcp", "host:1")
@@ -186,12 +184,12 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]float64{file: 110_000, "80kbit": 20_000} {
-		trace, err := Load(text)
+		trace, err := LoadTrace(text)
 		if got := trace.Bytes(0, 2*time.Second); err != nil || got != want {
 			t.Errorf("%s: %v bytes in 2 s, %v", text, got, err)
 		}
 	}
-	if _, err := Load("fast"); err == nil {
+	if _, err := LoadTrace("fast"); err == nil {
 		t.Error("fast is taken for a rate")
 	}
 }

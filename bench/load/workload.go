@@ -1,6 +1,4 @@
-// Package workload makes the paper's two workloads and one of short prompts at any scale, says when their requests arrive,
-// and reads and writes traces of requests. The same seed gives the same bytes.
-package workload
+package load
 
 import (
 	"fmt"

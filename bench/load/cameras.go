@@ -1,6 +1,4 @@
-// Package cameras sends frames of cameras at steady times to a server of the Open Inference Protocol, whatever the
-// answers take, and counts those that are answered in time.
-package cameras
+package load
 
 import (
 	"bytes"
@@ -13,13 +11,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// Options say which frames are sent, and where.
-type Options struct {
+// FrameOptions say which frames are sent, and where.
+type FrameOptions struct {
 	BaseURL  string // http://host:port
 	APIKey   string // empty: no Authorization header
 	Model    string
@@ -42,10 +39,8 @@ const (
 	Failed
 )
 
-func (o Outcome) String() string { return [...]string{"in time", "late", "refused", "failed"}[o] }
-
-// Record is one frame.
-type Record struct {
+// FrameRecord is one frame.
+type FrameRecord struct {
 	Camera  int
 	Due     time.Duration // since the start of the run
 	Latency time.Duration // from when it was due to its answer
@@ -53,9 +48,9 @@ type Record struct {
 	Err     string // of a frame that has no answer
 }
 
-// Client sends frames to one server.
-type Client struct {
-	o    Options
+// FrameClient sends frames to one server.
+type FrameClient struct {
+	o    FrameOptions
 	base *url.URL
 	http *http.Client
 	body []byte // of a frame, but for the name of its stream
@@ -63,12 +58,12 @@ type Client struct {
 	name int    // where in it the stream's name goes
 }
 
-// New checks the options.
-func New(o Options) (*Client, error) {
-	base, err := url.Parse(o.BaseURL)
+// NewFrameClient checks the options.
+func NewFrameClient(o FrameOptions) (*FrameClient, error) {
+	base, err := parseBaseURL(o.BaseURL)
 	switch {
-	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
-		return nil, fmt.Errorf("invalid base URL %q: want http://host:port", o.BaseURL)
+	case err != nil:
+		return nil, err
 	case o.Cameras < 1 || o.Cameras > 10_000:
 		return nil, fmt.Errorf("invalid number of cameras %d: want 1 to 10000", o.Cameras)
 	case !(o.Rate > 0) || o.Rate > 1000:
@@ -76,17 +71,14 @@ func New(o Options) (*Client, error) {
 	case o.Deadline <= 0 || o.Duration <= 0:
 		return nil, fmt.Errorf("invalid deadline %v or duration %v: want positive times", o.Deadline, o.Duration)
 	}
-	base.Path = strings.TrimSuffix(base.Path, "/")
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 1 << 16
-	return &Client{o: o, base: base, http: &http.Client{Transport: transport, Timeout: max(10*o.Deadline, 10*time.Second)}}, nil
+	return &FrameClient{o: o, base: base, http: newHTTPClient(max(10*o.Deadline, 10*time.Second))}, nil
 }
 
 // Close drops the idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *FrameClient) Close() { c.http.CloseIdleConnections() }
 
-// metadata is what a server says of a model.
-type metadata struct {
+// modelMetadata is what a server says of a model.
+type modelMetadata struct {
 	Inputs []struct {
 		Name     string `json:"name"`
 		Datatype string `json:"datatype"`
@@ -95,8 +87,8 @@ type metadata struct {
 }
 
 // Connect asks the server what frames its model takes.
-func (c *Client) Connect(ctx context.Context) error {
-	var m metadata
+func (c *FrameClient) Connect(ctx context.Context) error {
+	var m modelMetadata
 	if err := c.getJSON(ctx, &m, "v2", "models", c.o.Model); err != nil {
 		return err
 	}
@@ -121,7 +113,7 @@ func (c *Client) Connect(ctx context.Context) error {
 }
 
 // encodeFrameBody makes the body that all frames have.
-func (c *Client) encodeFrameBody(name, datatype string, shape []int, data []byte) error {
+func (c *FrameClient) encodeFrameBody(name, datatype string, shape []int, data []byte) error {
 	const stream = "camera 00000"
 	head, err := json.Marshal(map[string]any{
 		"parameters": map[string]any{"timeout": c.o.Deadline.Microseconds(), "stream": stream, "promised": !c.o.Best, "binary_data_output": true},
@@ -136,7 +128,7 @@ func (c *Client) encodeFrameBody(name, datatype string, shape []int, data []byte
 }
 
 // Seconds is what the server has computed of the model so far, and how many frames that were.
-func (c *Client) Seconds(ctx context.Context) (seconds float64, frames int, err error) {
+func (c *FrameClient) Seconds(ctx context.Context) (seconds float64, frames int, err error) {
 	var s struct {
 		Models []struct {
 			Stats struct {
@@ -157,7 +149,7 @@ func (c *Client) Seconds(ctx context.Context) (seconds float64, frames int, err 
 	return seconds, frames, nil
 }
 
-func (c *Client) getJSON(ctx context.Context, to any, path ...string) error {
+func (c *FrameClient) getJSON(ctx context.Context, to any, path ...string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath(path...).String(), nil)
 	if err != nil {
 		return err
@@ -167,7 +159,7 @@ func (c *Client) getJSON(ctx context.Context, to any, path ...string) error {
 		return err
 	}
 	if status != http.StatusOK {
-		return fmt.Errorf("%s answers %d: %s", request.URL, status, errorReason(body))
+		return fmt.Errorf("%s answers %d: %s", request.URL, status, inferenceErrorReason(body))
 	}
 	if err := json.Unmarshal(body, to); err != nil {
 		return fmt.Errorf("%s: %w", request.URL, err)
@@ -175,7 +167,7 @@ func (c *Client) getJSON(ctx context.Context, to any, path ...string) error {
 	return nil
 }
 
-func (c *Client) do(request *http.Request) (status int, body []byte, err error) {
+func (c *FrameClient) do(request *http.Request) (status int, body []byte, err error) {
 	if c.o.APIKey != "" {
 		request.Header.Set("Authorization", "Bearer "+c.o.APIKey)
 	}
@@ -190,12 +182,12 @@ func (c *Client) do(request *http.Request) (status int, body []byte, err error) 
 
 // Run sends the frames of all cameras, whose phases are spread over a period, and returns their records in the order
 // in which they were due. A cancelled context ends the run early.
-func (c *Client) Run(ctx context.Context) []Record {
+func (c *FrameClient) Run(ctx context.Context) []FrameRecord {
 	period := time.Duration(float64(time.Second) / c.o.Rate)
-	var all []Record
+	var all []FrameRecord
 	for at := time.Duration(0); at < c.o.Duration; at += period {
 		for camera := range c.o.Cameras {
-			all = append(all, Record{Camera: camera, Due: at + period*time.Duration(camera)/time.Duration(c.o.Cameras)})
+			all = append(all, FrameRecord{Camera: camera, Due: at + period*time.Duration(camera)/time.Duration(c.o.Cameras)})
 		}
 	}
 	var senders sync.WaitGroup // each ends within the client's timeout
@@ -216,7 +208,7 @@ func (c *Client) Run(ctx context.Context) []Record {
 }
 
 // sendFrame sends a frame and notes what became of it.
-func (c *Client) sendFrame(ctx context.Context, start time.Time, r *Record) {
+func (c *FrameClient) sendFrame(ctx context.Context, start time.Time, r *FrameRecord) {
 	body := bytes.Clone(c.body)
 	copy(body[c.name:], fmt.Sprintf("%05d", r.Camera))
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath("v2", "models", c.o.Model, "infer").String(), bytes.NewReader(body))
@@ -233,18 +225,18 @@ func (c *Client) sendFrame(ctx context.Context, start time.Time, r *Record) {
 	case err != nil:
 		r.Outcome, r.Err = Failed, err.Error()
 	case status == http.StatusTooManyRequests:
-		r.Outcome, r.Err = Refused, errorReason(answer)
+		r.Outcome, r.Err = Refused, inferenceErrorReason(answer)
 	case status == http.StatusGatewayTimeout:
-		r.Outcome, r.Err = Late, cmp.Or(errorReason(answer), "dropped as late")
+		r.Outcome, r.Err = Late, cmp.Or(inferenceErrorReason(answer), "dropped as late")
 	case status != http.StatusOK:
-		r.Outcome, r.Err = Failed, fmt.Sprintf("%d: %s", status, errorReason(answer))
+		r.Outcome, r.Err = Failed, fmt.Sprintf("%d: %s", status, inferenceErrorReason(answer))
 	case r.Latency > c.o.Deadline:
 		r.Outcome = Late
 	}
 }
 
-// errorReason is the text of an error's body, or the body's beginning.
-func errorReason(body []byte) string {
+// inferenceErrorReason is the text of an error's body, or the body's beginning.
+func inferenceErrorReason(body []byte) string {
 	var e struct {
 		Error string `json:"error"`
 	}
