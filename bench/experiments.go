@@ -161,7 +161,7 @@ func (x *Experiments) runSeeds(e contender, spec load.Spec, rate float64) (resul
 			return all, err
 		}
 		x.printNextRun("%s, %s, %s, %.2f requests/s, seed %d", e.machine.Name, spec.Name, e.method, rate, x.Seed+uint64(i))
-		r, err := e.run(requests)
+		r, err := e.runSimulation(requests)
 		if err != nil {
 			return all, err
 		}

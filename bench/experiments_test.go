@@ -233,7 +233,7 @@ func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := []load.Request{{Prompt: load.Prompt{Shape: load.Shape{SuffixTokens: 50_000}}}}
-	if _, err := newContender(m, presets.Chunked).run(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
+	if _, err := newContender(m, presets.Chunked).runSimulation(requests); err == nil || !strings.Contains(err.Error(), "takes 46") {
 		t.Errorf("error %v", err)
 	}
 	x := Experiments{Log: io.Discard}

@@ -101,15 +101,15 @@ func (x *Experiments) feedsAt(t *feedTables, f presets.Feeds) (rows [][]tally, e
 			for _, o := range outcomes[from : from+x.Repeats] {
 				of[k].addOutcome(o)
 			}
-			m := of[k].mean()
+			m := of[k].meanTally()
 			t.workloads.Add(f.Sharing, f.Memory, w.Name, order.name, m.shares, m.least, m.accuracy, m.gap, m.loaded)
 		}
 		rows = append(rows, of)
 	}
 	sums := sumTallies(rows)
-	nexus := sums[nexusOrder].mean()
+	nexus := sums[nexusOrder].meanTally()
 	for i, order := range feedOrders {
-		m := sums[i].mean()
+		m := sums[i].meanTally()
 		t.means.Add(f.Sharing, f.Memory, order.name, m.shares, m.least, m.accuracy, m.gap, m.loaded, m.shares/nexus.shares, m.least/nexus.least)
 	}
 	return rows, nil
@@ -117,7 +117,7 @@ func (x *Experiments) feedsAt(t *feedTables, f presets.Feeds) (rows [][]tally, e
 
 // addMerged sets the scheduler on merged models beside the paper's schedule on merged and on unmerged ones.
 func (t *feedTables) addMerged(memory presets.Memory, workload string, merged, unmerged []tally) {
-	ours, paper, plain := merged[ourOrder].mean(), merged[nexusOrder].mean(), unmerged[nexusOrder].mean()
+	ours, paper, plain := merged[ourOrder].meanTally(), merged[nexusOrder].meanTally(), unmerged[nexusOrder].meanTally()
 	t.merged.Add(memory, workload, ours.shares, paper.shares, plain.shares, ours.shares/paper.shares, ours.shares/plain.shares,
 		ours.least, paper.least, plain.least, ours.accuracy, paper.accuracy, plain.accuracy)
 }
@@ -126,10 +126,10 @@ func (t *feedTables) addMerged(memory presets.Memory, workload string, merged, u
 type tally struct{ n, shares, least, accuracy, gap, loaded float64 }
 
 func (t *tally) addOutcome(o *presets.FeedsOutcome) {
-	t.join(tally{1, o.Mean(), o.Least(), o.MeanAccuracy(), o.Gap, o.Loaded / 1e9})
+	t.addTally(tally{1, o.Mean(), o.Least(), o.MeanAccuracy(), o.Gap, o.Loaded / 1e9})
 }
 
-func (t *tally) join(o tally) {
+func (t *tally) addTally(o tally) {
 	t.n += o.n
 	t.shares += o.shares
 	t.least += o.least
@@ -138,7 +138,7 @@ func (t *tally) join(o tally) {
 	t.loaded += o.loaded
 }
 
-func (t tally) mean() tally {
+func (t tally) meanTally() tally {
 	return tally{1, t.shares / t.n, t.least / t.n, t.accuracy / t.n, t.gap, t.loaded / t.n}
 }
 
@@ -147,7 +147,7 @@ func sumTallies(rows [][]tally) []tally {
 	sums := make([]tally, len(feedOrders))
 	for _, row := range rows {
 		for i, t := range row {
-			sums[i].join(t)
+			sums[i].addTally(t)
 		}
 	}
 	return sums

@@ -96,9 +96,9 @@ func (x *Experiments) mergingGains() error {
 			}
 			for k, class := range classes {
 				all := gains[class]
-				medians.Add(g.name, g.turns.Memory, s, class, median(all), slices.Min(all), slices.Max(all), median(frames[class]), publishedGain(g, s, class))
+				medians.Add(g.name, g.turns.Memory, s, class, medianOf(all), slices.Min(all), slices.Max(all), medianOf(frames[class]), publishedGain(g, s, class))
 				if strings.HasPrefix(g.name, "100 ms, 30") {
-					charts[s].Series[k].Y = append(charts[s].Series[k].Y, median(all))
+					charts[s].Series[k].Y = append(charts[s].Series[k].Y, medianOf(all))
 				}
 			}
 		}
@@ -130,7 +130,7 @@ func gainChart(what string) *figures.Bars {
 
 func gainPercent(now, was float64) float64 { return 100 * (now/was - 1) }
 
-func median(values []float64) float64 {
+func medianOf(values []float64) float64 {
 	v := slices.Sorted(slices.Values(values))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

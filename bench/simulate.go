@@ -39,9 +39,9 @@ func newContender(m presets.Machine, method presets.Method) contender {
 	return contender{machine: m, method: method, prefixCaching: true, fairness: -1}
 }
 
-// run simulates requests on the contender's instances. As in the paper each instance is an engine of
+// runSimulation simulates requests on the contender's instances. As in the paper each instance is an engine of
 // its own, and users are assigned to instances in turn.
-func (e contender) run(requests []load.Request) (result, error) {
+func (e contender) runSimulation(requests []load.Request) (result, error) {
 	longest := 0
 	for _, q := range requests {
 		longest = max(longest, q.Prompt.Len())

@@ -82,11 +82,11 @@ func (c *Core) Step(now time.Duration, from PeerID, msg wire.Message) []Envelope
 	case *wire.Paused:
 		c.handlePaused(c.executorAt(from), m)
 	case *wire.Loaded:
-		c.loaded(c.executorAt(from), m)
+		c.handleLoaded(c.executorAt(from), m)
 	case *wire.Lost:
 		c.dropLostPeer(c.peers[from])
 	case *wire.Tick:
-		c.tick()
+		c.handleTick()
 	case nil:
 		for _, e := range f.ExecutorsWithPromised() {
 			c.dispatchWork(e)
@@ -106,8 +106,8 @@ func (c *Core) RecordCacheEvents() { c.fleet.Events.On = true }
 // one.
 func (c *Core) CacheEvents() []events.Event { return c.fleet.Events.Events }
 
-// tick drops silent peers and orphans that have waited too long, and gives idle executors work.
-func (c *Core) tick() {
+// handleTick drops silent peers and orphans that have waited too long, and gives idle executors work.
+func (c *Core) handleTick() {
 	f := c.fleet
 	// After a gap as long the scheduler itself was held up, and what the peers have said since is
 	// still to be read.

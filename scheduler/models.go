@@ -14,8 +14,8 @@ type setting struct {
 	wire.SetModel
 }
 
-// loaded takes the answer to a Load. Jobs of a model that could not be loaded go elsewhere, or are answered why.
-func (c *Core) loaded(e *executors.Executor, m *wire.Loaded) {
+// handleLoaded takes the answer to a Load. Jobs of a model that could not be loaded go elsewhere, or are answered why.
+func (c *Core) handleLoaded(e *executors.Executor, m *wire.Loaded) {
 	if e == nil {
 		return
 	}

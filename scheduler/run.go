@@ -125,7 +125,7 @@ func (c *Core) answerJob(j *executors.Job, found engine.Output) {
 	c.fleet.Send(j.Frontend.ID, r)
 	if r.Finish != engine.FinishNone {
 		j.CountServed(!j.Late(c.fleet.Now))
-		c.forget(j)
+		c.forgetJob(j)
 		return
 	}
 	if isComplete(j) {
@@ -152,11 +152,11 @@ func jobTiming(j *executors.Job) engine.Timing {
 func (c *Core) failJob(j *executors.Job, err *engine.Error) {
 	c.fleet.Send(j.Frontend.ID, &wire.Result{Job: j.Submit.ID, Err: err, Timing: jobTiming(j)})
 	j.CountServed(false)
-	c.forget(j)
+	c.forgetJob(j)
 }
 
-// forget drops a job from wherever it is, a pass excepted: its caller ends its part in that.
-func (c *Core) forget(j *executors.Job) {
+// forgetJob drops a job from wherever it is, a pass excepted: its caller ends its part in that.
+func (c *Core) forgetJob(j *executors.Job) {
 	c.fleet.ForgetJob(j)
 	delete(c.jobs, j.Submit.ID)
 	delete(j.Frontend.Jobs, j.Submit.ID)
@@ -173,7 +173,7 @@ func (c *Core) cancelFrom(from PeerID, id engine.JobID) {
 // until that ends.
 func (c *Core) withdrawJob(j *executors.Job) {
 	if j.State != executors.InPass {
-		c.forget(j)
+		c.forgetJob(j)
 		return
 	}
 	j.Cancelled = true

@@ -26,7 +26,7 @@ func (c *Core) handleSubmit(from PeerID, m *wire.Submit) {
 		if other.State != executors.Held {
 			return
 		}
-		c.forget(other)
+		c.forgetJob(other)
 	}
 	err := checkSubmit(m)
 	if err == nil {

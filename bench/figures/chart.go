@@ -82,7 +82,7 @@ const (
 
 // Write draws the chart to a file; the name's ending (.svg or .png) sets the format.
 func (c *Chart) Write(path string) error {
-	p, legend, err := c.plot()
+	p, legend, err := c.plotSeries()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -91,7 +91,7 @@ func (c *Chart) Write(path string) error {
 
 // SVG is the chart as an element of a page.
 func (c *Chart) SVG() (string, error) {
-	p, legend, err := c.plot()
+	p, legend, err := c.plotSeries()
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (c *Chart) SVG() (string, error) {
 	return "<svg" + element, nil
 }
 
-func (c *Chart) plot() (*plot.Plot, *plot.Legend, error) {
+func (c *Chart) plotSeries() (*plot.Plot, *plot.Legend, error) {
 	p, legend := newPlot(c.Title, c.X, c.Y)
 	if c.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}

@@ -44,8 +44,8 @@ func (m *meter) Launch(kernel string, grid [2]int, threads int, args ...uint64) 
 	m.timeKernel(kernel, func() { m.device.Launch(kernel, grid, threads, args...) })
 }
 
-// measure runs work and returns the device's time by kernel, and what passed between kernels as idle.
-func (m *meter) measure(work func() error) (map[string]time.Duration, error) {
+// measureTime runs work and returns the device's time by kernel, and what passed between kernels as idle.
+func (m *meter) measureTime(work func() error) (map[string]time.Duration, error) {
 	m.on, m.kernels = true, nil
 	err := work()
 	m.on = false

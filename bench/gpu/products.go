@@ -91,7 +91,7 @@ func (b *bench) newOperand(p *product, name string, rows, cols int, typ kernels.
 	return cuda.Address(codes), scalesAt, nil
 }
 
-func (p *product) free() {
+func (p *product) freeBuffers() {
 	for _, buf := range p.buffers {
 		buf.Free()
 	}
@@ -100,7 +100,7 @@ func (p *product) free() {
 // median is the time of one product.
 func (b *bench) medianProduct(m matrix, rows int, rotate int64, typ kernels.DType) (time.Duration, error) {
 	p, err := b.newProduct(m, rows, rotate, typ)
-	defer p.free()
+	defer p.freeBuffers()
 	if err != nil {
 		return 0, err
 	}

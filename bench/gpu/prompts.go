@@ -71,7 +71,7 @@ func (b *bench) promptOf(m *model.Model, n int, ceiling ceilings) (*promptResult
 	if err != nil {
 		return nil, "", err
 	}
-	times, err := b.device.measure(func() error {
+	times, err := b.device.measureTime(func() error {
 		_, err := timePass(m, item)
 		return err
 	})

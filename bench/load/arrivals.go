@@ -47,7 +47,7 @@ func Poisson(requests []Request, rate float64, rng *rand.Rand) {
 
 func (a Arrivals) scheduleSessions(sessions [][]Request, rng *rand.Rand) []Request {
 	if !a.Sessions && math.IsInf(a.Rate, 1) {
-		return interleave(sessions)
+		return interleaveUsers(sessions)
 	}
 	var all []Request
 	if !a.Sessions {
@@ -77,8 +77,8 @@ func (a Arrivals) scheduleSessions(sessions [][]Request, rng *rand.Rand) []Reque
 	return all
 }
 
-// interleave takes one request of each session in turn.
-func interleave(sessions [][]Request) []Request {
+// interleaveUsers takes one request of each session in turn.
+func interleaveUsers(sessions [][]Request) []Request {
 	var all []Request
 	for i, found := 0, true; found; i++ {
 		found = false

@@ -154,7 +154,7 @@ func (c *FrameClient) getJSON(ctx context.Context, to any, path ...string) error
 	if err != nil {
 		return err
 	}
-	status, body, err := c.do(request)
+	status, body, err := c.sendAuthorized(request)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c *FrameClient) getJSON(ctx context.Context, to any, path ...string) error
 	return nil
 }
 
-func (c *FrameClient) do(request *http.Request) (status int, body []byte, err error) {
+func (c *FrameClient) sendAuthorized(request *http.Request) (status int, body []byte, err error) {
 	if c.o.APIKey != "" {
 		request.Header.Set("Authorization", "Bearer "+c.o.APIKey)
 	}
@@ -217,7 +217,7 @@ func (c *FrameClient) sendFrame(ctx context.Context, start time.Time, r *FrameRe
 		return
 	}
 	request.Header.Set("Inference-Header-Content-Length", strconv.Itoa(c.head))
-	status, answer, err := c.do(request)
+	status, answer, err := c.sendAuthorized(request)
 	r.Latency = time.Since(start) - r.Due
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -118,7 +118,7 @@ func (c *Client) Connect(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	response, err := c.do(request)
+	response, err := c.sendAuthorized(request)
 	if err != nil {
 		return "", fmt.Errorf("no server answers at %s (%s): start one with `prefillonly serve`, or correct the base URL", c.base, transportCause(err))
 	}
@@ -249,7 +249,7 @@ func (c *Client) sendRequest(ctx context.Context, start time.Time, body []byte, 
 	}
 	request.Header.Set("Content-Type", "application/json")
 	r.Sent = time.Since(start)
-	response, err := c.do(request)
+	response, err := c.sendAuthorized(request)
 	if err != nil {
 		r.Done, r.Err = time.Since(start), transportCause(err)
 		return
@@ -283,7 +283,7 @@ func (r *Record) readUsage(answer []byte) string {
 	return ""
 }
 
-func (c *Client) do(request *http.Request) (*http.Response, error) {
+func (c *Client) sendAuthorized(request *http.Request) (*http.Response, error) {
 	if c.options.APIKey != "" {
 		request.Header.Set("Authorization", "Bearer "+c.options.APIKey)
 	}

@@ -102,7 +102,7 @@ type Lengths struct {
 	Min, Max        int
 }
 
-func (l Lengths) draw(rng *rand.Rand) int {
+func (l Lengths) drawLength(rng *rand.Rand) int {
 	if l.Deviation == 0 {
 		return l.Min + rng.IntN(l.Max-l.Min+1)
 	}
@@ -187,7 +187,7 @@ func (s Spec) Generate(a Arrivals, seed uint64) ([]Request, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	sessions := make([][]Request, s.Users)
 	for u := range sessions {
-		prefix, tokens := rng.Uint64(), s.Profile.draw(rng)
+		prefix, tokens := rng.Uint64(), s.Profile.drawLength(rng)
 		for range s.PerUser {
 			sessions[u] = append(sessions[u], Request{
 				User: fmt.Sprintf("user-%d", u), MaxTokens: 1,

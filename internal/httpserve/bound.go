@@ -139,7 +139,7 @@ func (c *connections) admitConn(raw net.Conn) (*conn, Bound) {
 	}
 	admitted := &conn{Conn: raw, owner: c, from: from}
 	c.open[admitted] = struct{}{}
-	c.count(from, 1)
+	c.addCount(from, 1)
 	return admitted, ""
 }
 
@@ -155,8 +155,8 @@ func (c *connections) makeRoom(from netip.Prefix) Bound {
 	return ""
 }
 
-// count adds to what counts as connections. The caller holds mu.
-func (c *connections) count(from netip.Prefix, more int) {
+// addCount adds to what counts as connections. The caller holds mu.
+func (c *connections) addCount(from netip.Prefix, more int) {
 	c.counted += more
 	if !from.IsValid() {
 		return
@@ -207,8 +207,8 @@ func (c *connections) closeIdles() {
 	}
 }
 
-// forget counts c no more.
-func (c *connections) forget(gone *conn) {
+// forgetConnection counts c no more.
+func (c *connections) forgetConnection(gone *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dropConn(gone)
@@ -222,7 +222,7 @@ func (c *connections) dropConn(gone *conn) {
 	gone.closed = true
 	delete(c.open, gone)
 	c.unlistIdle(gone)
-	c.count(gone.from, -1)
+	c.addCount(gone.from, -1)
 }
 
 func (c *connections) unlistIdle(busy *conn) {

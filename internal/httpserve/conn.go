@@ -81,7 +81,7 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // Close closes the connection and counts it no more.
 func (c *conn) Close() error {
-	c.owner.forget(c)
+	c.owner.forgetConnection(c)
 	return c.Conn.Close()
 }
 

@@ -30,7 +30,7 @@ func (c *connections) openStream(a *answer) Bound {
 		if beyond := c.makeRoom(a.conn.from); beyond != "" {
 			return beyond
 		}
-		c.count(a.conn.from, 1)
+		c.addCount(a.conn.from, 1)
 	}
 	if a.conn.streams == nil {
 		a.conn.streams = map[*answer]struct{}{}
@@ -43,7 +43,7 @@ func (c *connections) closeStream(a *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if delete(a.conn.streams, a); len(a.conn.streams) > 0 {
-		c.count(a.conn.from, -1)
+		c.addCount(a.conn.from, -1)
 	}
 }
 

@@ -54,7 +54,7 @@ func (d *download) completeFile(ctx context.Context, p *partial) error {
 		if !resumed {
 			return errors.Join(err, os.Remove(p.path))
 		}
-		if err := p.restart(); err != nil {
+		if err := p.restartPartial(); err != nil {
 			return explainWriteError(d.cache.root, err)
 		}
 	}
@@ -108,7 +108,7 @@ func openPartial(path string, f File, told func(int64)) (*partial, error) {
 	if p.have, err = io.Copy(p.hash, io.LimitReader(file, f.Size+1)); err == nil {
 		told(p.have)
 		if p.have > f.Size {
-			err = p.restart()
+			err = p.restartPartial()
 		}
 	}
 	if err != nil {
@@ -118,8 +118,8 @@ func openPartial(path string, f File, told func(int64)) (*partial, error) {
 	return p, nil
 }
 
-// restart gives up what is here.
-func (p *partial) restart() error {
+// restartPartial gives up what is here.
+func (p *partial) restartPartial() error {
 	p.told(-p.have)
 	p.have, p.hash = 0, newDigest(p.of)
 	_, err := p.file.Seek(0, io.SeekStart)
@@ -153,7 +153,7 @@ func (c *client) transferPart(ctx context.Context, commit string, p *partial) er
 		return fmt.Errorf("%s sends %d bytes, want %d: try again, or another HF_ENDPOINT", host, n, want)
 	}
 	if from, ok := rangeStart(resp); p.have > 0 && (!ok || from != p.have) {
-		if p.broken = p.restart(); p.broken != nil || resp.StatusCode == http.StatusPartialContent {
+		if p.broken = p.restartPartial(); p.broken != nil || resp.StatusCode == http.StatusPartialContent {
 			return &transportError{host, errors.New("it sent another range than was asked for")}
 		}
 	}
@@ -164,7 +164,7 @@ func (c *client) transferPart(ctx context.Context, commit string, p *partial) er
 		return &transportError{host, errShort}
 	}
 	if n, _ := resp.Body.Read(make([]byte, 1)); resp.ContentLength < 0 && n > 0 {
-		p.broken = p.restart()
+		p.broken = p.restartPartial()
 		return fmt.Errorf("%s sends more than %d bytes, the size in the hub's listing: try again, or another HF_ENDPOINT", host, p.of.Size)
 	}
 	return nil
@@ -174,7 +174,7 @@ func (c *client) transferPart(ctx context.Context, commit string, p *partial) er
 func (c *client) outOfRange(err error, p *partial) error {
 	var refused *refusal
 	if errors.As(err, &refused) && refused.status == http.StatusRequestedRangeNotSatisfiable && p.have > 0 {
-		p.broken = p.restart()
+		p.broken = p.restartPartial()
 		return &transportError{c.settings.Endpoint.Host, refused}
 	}
 	return err

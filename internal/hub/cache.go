@@ -118,7 +118,7 @@ func (c cache) compareSnapshot(commit string, l listing, weights bool) found {
 			return found{missing: f.Path}
 		}
 	}
-	if err != nil || l.check(weights) != nil {
+	if err != nil || l.checkFiles(weights) != nil {
 		return found{missing: singleFile}
 	}
 	return found{complete: true, known: true}

@@ -190,7 +190,7 @@ func (c *client) waitRetry(ctx context.Context, try, tries int, err error) bool 
 func (c *client) explainError(err error, file string) error {
 	var refused *refusal
 	if errors.As(err, &refused) {
-		return refused.explain(c.model, c.base, file, c.settings.token != "" || c.settings.user != nil)
+		return refused.explainRefusal(c.model, c.base, file, c.settings.token != "" || c.settings.user != nil)
 	}
 	return err
 }

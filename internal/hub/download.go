@@ -30,10 +30,10 @@ func newDownload(m Model, o Options) *download {
 	}
 }
 
-// run fetches what the commit, or without one the revision, needs and returns the snapshot's directory. The small files
+// downloadFiles fetches what the commit, or without one the revision, needs and returns the snapshot's directory. The small files
 // come first, as they say what the others are. Nothing is in the snapshot before all is here, and config.json appears
 // last: whoever finds that finds a whole model.
-func (d *download) run(ctx context.Context, commit string) (dir string, err error) {
+func (d *download) downloadFiles(ctx context.Context, commit string) (dir string, err error) {
 	defer d.client.close()
 	revision := commit
 	if revision == "" {
@@ -43,7 +43,7 @@ func (d *download) run(ctx context.Context, commit string) (dir string, err erro
 	if d.commit, l, err = d.client.listFiles(ctx, revision); err != nil {
 		return "", err
 	}
-	if err := l.check(d.weights); err != nil {
+	if err := l.checkFiles(d.weights); err != nil {
 		return "", err
 	}
 	first, err := l.firstFiles()

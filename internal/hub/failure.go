@@ -33,8 +33,8 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// explain says what a refusal means for a model, and what to do.
-func (r *refusal) explain(m Model, hub string, file string, token bool) error {
+// explainRefusal says what a refusal means for a model, and what to do.
+func (r *refusal) explainRefusal(m Model, hub string, file string, token bool) error {
 	switch {
 	case r.code == "GatedRepo" && token:
 		return fmt.Errorf("the repository is gated, and the token's account has no access: request it at %s/%s, and check that the token may read gated repositories", hub, m.ID)

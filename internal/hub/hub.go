@@ -71,7 +71,7 @@ func IsPassing(err error) bool { return isTransient(err) }
 
 // fetchModel fetches a model at a commit, or where none is given at the one that its revision means now.
 func fetchModel(ctx context.Context, m Model, commit string, o Options) (string, error) {
-	dir, err := newDownload(m, o).run(ctx, commit)
+	dir, err := newDownload(m, o).downloadFiles(ctx, commit)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = errEnded

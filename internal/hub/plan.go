@@ -44,8 +44,8 @@ const (
 // listing are the files of a repository at a commit, by their paths.
 type listing map[string]File
 
-// check refuses a repository that is no checkpoint in safetensors.
-func (l listing) check(withWeights bool) error {
+// checkFiles refuses a repository that is no checkpoint in safetensors.
+func (l listing) checkFiles(withWeights bool) error {
 	what, how := weights.Foreign(slices.Collect(maps.Keys(l)))
 	if what != "" && (withWeights || !l.hasFile(configFile)) {
 		return fmt.Errorf("the repository holds %s: %s", what, how)

@@ -124,7 +124,7 @@ func (f *File) Data() []byte { return f.mapping }
 
 // ReadPart implements kernels.File. Memory that is not of the mapping is copied.
 func (f *File) ReadPart(dst, part []byte) error {
-	at, ok := f.place(part)
+	at, ok := f.placeOf(part)
 	if !ok {
 		copy(dst, part)
 		return nil
@@ -140,11 +140,11 @@ func (f *File) ReadPart(dst, part []byte) error {
 
 // Holds says whether part is of the mapping.
 func (f *File) Holds(part []byte) bool {
-	_, ok := f.place(part)
+	_, ok := f.placeOf(part)
 	return ok
 }
 
-func (f *File) place(part []byte) (at int64, ok bool) {
+func (f *File) placeOf(part []byte) (at int64, ok bool) {
 	at = int64(uintptr(unsafe.Pointer(unsafe.SliceData(part)))) - int64(uintptr(unsafe.Pointer(unsafe.SliceData(f.mapping))))
 	return at, at >= 0 && at+int64(len(part)) <= int64(len(f.mapping))
 }

@@ -61,7 +61,7 @@ func Serve(ctx context.Context, path string, parameters stages.Parameters) error
 	h := &host{core: stages.New(parameters), members: map[*member]bool{}, owners: map[uint64]stageOf{}}
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	h.group.Go(func() { h.tick(ctx) }) // ends with ctx
+	h.group.Go(func() { h.expireSlots(ctx) }) // ends with ctx
 	for ctx.Err() == nil {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -75,8 +75,8 @@ func Serve(ctx context.Context, path string, parameters stages.Parameters) error
 	return nil
 }
 
-// tick ends slots that are held for too long, and tells members of the load, should it have changed.
-func (h *host) tick(ctx context.Context) {
+// expireSlots ends slots that are held for too long, and tells members of the load, should it have changed.
+func (h *host) expireSlots(ctx context.Context) {
 	tick := time.NewTicker(silence)
 	defer tick.Stop()
 	for {
@@ -86,18 +86,18 @@ func (h *host) tick(ctx context.Context) {
 			return
 		}
 		h.mu.Lock()
-		h.step(stages.Tick{})
+		h.stepCore(stages.Tick{})
 		for m := range h.members {
-			if m.told != h.load() {
-				h.tell(m, nil)
+			if m.told != h.currentLoad() {
+				h.tellMember(m, nil)
 			}
 		}
 		h.mu.Unlock()
 	}
 }
 
-// load is what members are told of the host; the caller holds mu.
-func (h *host) load() load {
+// currentLoad is what members are told of the host; the caller holds mu.
+func (h *host) currentLoad() load {
 	return load{h.core.Slots(), h.core.Outside(), h.core.Waiting(), h.core.Running()}
 }
 
@@ -105,7 +105,7 @@ func (h *host) load() load {
 func (h *host) tellAll(decided map[*member][]stages.Action) {
 	h.waited = h.core.Waiting() > 0
 	for m := range h.members {
-		h.tell(m, decided[m])
+		h.tellMember(m, decided[m])
 	}
 }
 
@@ -120,12 +120,12 @@ func (h *host) closeAll() {
 // serveMember takes the events of a process until it is gone; then its slots are given back.
 func (h *host) serveMember(conn net.Conn) {
 	m := &member{conn: conn, ids: map[uint64]uint64{}, out: make(chan reply, backlog)}
-	h.group.Go(func() { m.write() }) // ends when out is closed
+	h.group.Go(func() { m.writeMessages() }) // ends when out is closed
 	h.mu.Lock()
 	h.last++
 	m.name = strconv.FormatUint(h.last, 10)
 	h.members[m] = true
-	h.tell(m, nil)
+	h.tellMember(m, nil)
 	h.mu.Unlock()
 	in := gob.NewDecoder(conn)
 	for {
@@ -134,7 +134,7 @@ func (h *host) serveMember(conn net.Conn) {
 			break
 		}
 		h.mu.Lock()
-		h.accept(m, &r)
+		h.acceptMessage(m, &r)
 		h.mu.Unlock()
 	}
 	conn.Close()
@@ -144,12 +144,12 @@ func (h *host) serveMember(conn net.Conn) {
 	for _, id := range m.ids {
 		delete(h.owners, id)
 	}
-	h.step(stages.Gone{Client: m.name})
+	h.stepCore(stages.Gone{Client: m.name})
 	h.closeOut(m)
 }
 
-// write sends what a member is told.
-func (m *member) write() {
+// writeMessages sends what a member is told.
+func (m *member) writeMessages() {
 	out := gob.NewEncoder(m.conn)
 	for r := range m.out {
 		_ = m.conn.SetWriteDeadline(time.Now().Add(silence))
@@ -159,12 +159,12 @@ func (m *member) write() {
 	}
 }
 
-// accept takes a message of a member; the caller holds mu.
-func (h *host) accept(m *member, r *request) {
+// acceptMessage takes a message of a member; the caller holds mu.
+func (h *host) acceptMessage(m *member, r *request) {
 	id, known := m.ids[r.ID]
 	switch {
 	case r.Op == opPing:
-		h.tell(m, nil)
+		h.tellMember(m, nil)
 		return
 	case r.Op == opAsk && !known:
 		h.last++
@@ -174,22 +174,22 @@ func (h *host) accept(m *member, r *request) {
 		return
 	}
 	if r.Op == opDone || r.Op == opWithdraw {
-		h.forget(id)
+		h.forgetStage(id)
 	}
-	h.step(r.event(time.Now(), m.name, id))
+	h.stepCore(r.event(time.Now(), m.name, id))
 }
 
-// forget ends what is known of a stage; the caller holds mu.
-func (h *host) forget(id uint64) {
+// forgetStage ends what is known of a stage; the caller holds mu.
+func (h *host) forgetStage(id uint64) {
 	if of, ok := h.owners[id]; ok {
 		delete(of.member.ids, of.id)
 		delete(h.owners, id)
 	}
 }
 
-// step has the core take an event, and tells members what it decides, and all of them when stages begin to wait or wait
+// stepCore has the core take an event, and tells members what it decides, and all of them when stages begin to wait or wait
 // no more; the caller holds mu.
-func (h *host) step(event any) {
+func (h *host) stepCore(event any) {
 	decided := map[*member][]stages.Action{}
 	for _, a := range h.core.Step(time.Now(), event) {
 		of, ok := h.owners[a.ID]
@@ -197,7 +197,7 @@ func (h *host) step(event any) {
 			continue
 		}
 		if a.Verdict != stages.Granted {
-			h.forget(a.ID)
+			h.forgetStage(a.ID)
 		}
 		a.ID = of.id
 		decided[of.member] = append(decided[of.member], a)
@@ -207,18 +207,18 @@ func (h *host) step(event any) {
 		return
 	}
 	for m, actions := range decided {
-		h.tell(m, actions)
+		h.tellMember(m, actions)
 	}
 }
 
-// tell sends a member what was decided, and the load; the caller holds mu.
-func (h *host) tell(m *member, actions []stages.Action) {
+// tellMember sends a member what was decided, and the load; the caller holds mu.
+func (h *host) tellMember(m *member, actions []stages.Action) {
 	if m.closed {
 		return
 	}
 	select {
-	case m.out <- reply{actions, h.load()}:
-		m.told = h.load()
+	case m.out <- reply{actions, h.currentLoad()}:
+		m.told = h.currentLoad()
 	default:
 		m.conn.Close() // it reads nothing; whoever reads its messages gives its slots back
 	}

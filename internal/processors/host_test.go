@@ -169,7 +169,7 @@ func TestOrderOfAHostThatHangs(t *testing.T) {
 			m := &member{conn: conn, out: make(chan reply, 1)}
 			m.out <- reply{Load: load{Slots: 1}}
 			close(m.out)
-			m.write()
+			m.writeMessages()
 		}
 	})
 	p, leave := follow(t, path)

@@ -61,12 +61,12 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 		if in.Decode(&r) != nil {
 			break
 		}
-		l.note(&r)
+		l.recordReply(&r)
 		p.told.Store(&r.Load)
 		p.mu.Lock()
 		p.host = l
 		for _, a := range r.Actions {
-			p.accept(l, a)
+			p.acceptAction(l, a)
 		}
 		p.mu.Unlock()
 	}
@@ -75,8 +75,8 @@ func (p *Pool) followLink(ctx context.Context, l *link) {
 	group.Wait()
 }
 
-// note keeps what a reply tells of the host.
-func (l *link) note(r *reply) {
+// recordReply keeps what a reply tells of the host.
+func (l *link) recordReply(r *reply) {
 	l.heard.Store(int64(time.Since(l.opened)))
 	l.load.Store(&r.Load)
 }
@@ -128,7 +128,7 @@ func (p *Pool) leaveLink(l *link) {
 	}
 	for _, w := range p.open {
 		if w.in == l && w.waits {
-			p.wait(w, w.ask)
+			p.waitForSlot(w, w.ask)
 		}
 	}
 }

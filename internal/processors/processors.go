@@ -176,16 +176,16 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 		at = new(seat)
 	}
 	asked := time.Now()
-	if err := at.sit(ctx, p, s); err != nil {
-		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
+	if err := at.takeSeat(ctx, p, s); err != nil {
+		p.tellObserver(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
 		return time.Since(asked), err
 	}
 	waited, taught := at.began.Sub(asked), false
 	defer func() {
 		now := time.Now()
 		took := now.Sub(at.began)
-		at.leave(taught, took)
-		p.tell(Observation{Kind: s.Kind, Waited: now.Sub(asked) - took, Took: took})
+		at.leaveSeat(taught, took)
+		p.tellObserver(Observation{Kind: s.Kind, Waited: now.Sub(asked) - took, Took: took})
 	}()
 	err = f()
 	taught = err == nil
@@ -195,7 +195,7 @@ func (p *Pool) Do(ctx context.Context, s Stage, f func() error) (waited time.Dur
 // Observe has f hear of every stage that asked for a slot, in whichever goroutine it was.
 func (p *Pool) Observe(f func(Observation)) { p.observe.Store(&f) }
 
-func (p *Pool) tell(o Observation) {
+func (p *Pool) tellObserver(o Observation) {
 	p.mu.Lock()
 	of := p.kind(o.Kind)
 	switch o.Dropped {
@@ -242,7 +242,7 @@ func (p *Pool) Kinds() (list []Kind) {
 
 // Try begins a stage if there is a slot that nobody waits for. The caller calls done at its end, which is soon when others are Wanting.
 func (p *Pool) Try(s Stage) (done func(), ok bool) {
-	w := p.ask(stages.Ask{Kind: s.Kind, Takes: s.Takes, Spare: true})
+	w := p.askForSlot(stages.Ask{Kind: s.Kind, Takes: s.Takes, Spare: true})
 	if a := <-w.answer; a.Verdict != stages.Granted {
 		return nil, false
 	}
@@ -250,7 +250,7 @@ func (p *Pool) Try(s Stage) (done func(), ok bool) {
 	return func() {
 		took := time.Since(began)
 		p.done(w, took)
-		p.tell(Observation{Kind: s.Kind, Took: took})
+		p.tellObserver(Observation{Kind: s.Kind, Took: took})
 	}, true
 }
 
@@ -265,15 +265,15 @@ type Held struct {
 func (p *Pool) Hold(ctx context.Context, s Stage) (*Held, error) {
 	asked, expired := time.Now(), make(chan struct{})
 	w := p.askWith(s.ask(ctx), expired)
-	if err := p.await(ctx, w); err != nil {
-		p.tell(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
+	if err := p.awaitGrant(ctx, w); err != nil {
+		p.tellObserver(Observation{Kind: s.Kind, Waited: time.Since(asked), Dropped: reasonOf(ctx, err)})
 		return nil, err
 	}
 	began := time.Now()
 	return &Held{Waited: began.Sub(asked), Expired: expired, Release: func() {
 		took := time.Since(began)
 		p.done(w, took)
-		p.tell(Observation{Kind: s.Kind, Waited: began.Sub(asked), Took: took})
+		p.tellObserver(Observation{Kind: s.Kind, Waited: began.Sub(asked), Took: took})
 	}}, nil
 }
 
@@ -283,8 +283,8 @@ func (p *Pool) Wanting() bool {
 	return waiting > 0
 }
 
-// ask asks for a slot.
-func (p *Pool) ask(a stages.Ask) *waiter { return p.askWith(a, nil) }
+// askForSlot asks for a slot.
+func (p *Pool) askForSlot(a stages.Ask) *waiter { return p.askWith(a, nil) }
 
 // askWith is ask of one who wants to know of the end of the lease.
 func (p *Pool) askWith(a stages.Ask, expired chan struct{}) *waiter {
@@ -293,12 +293,12 @@ func (p *Pool) askWith(a stages.Ask, expired chan struct{}) *waiter {
 	p.last++
 	a.ID = p.last
 	w := &waiter{ask: a, answer: make(chan stages.Action, 1), expired: expired}
-	p.wait(w, nil)
+	p.waitForSlot(w, nil)
 	return w
 }
 
-// wait has w wait by an event, which its order takes, or by what it asks for if none has it; the caller holds mu.
-func (p *Pool) wait(w *waiter, event any) {
+// waitForSlot has w wait by an event, which its order takes, or by what it asks for if none has it; the caller holds mu.
+func (p *Pool) waitForSlot(w *waiter, event any) {
 	if l, linked := w.in.(*link); w.in == nil || linked && l != p.host { // the order that had it is silent, or has forgotten it
 		if linked {
 			l.step(stages.Withdraw{ID: w.ask.ID})
@@ -313,18 +313,18 @@ func (p *Pool) wait(w *waiter, event any) {
 func (p *Pool) done(w *waiter, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(w, stages.Done{ID: w.ask.ID, Took: took})
+	p.endStage(w, stages.Done{ID: w.ask.ID, Took: took})
 }
 
-// withdraw ends a stage that teaches nothing, whether it waits or has a slot.
-func (p *Pool) withdraw(w *waiter) {
+// withdrawStage ends a stage that teaches nothing, whether it waits or has a slot.
+func (p *Pool) withdrawStage(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(w, stages.Withdraw{ID: w.ask.ID})
+	p.endStage(w, stages.Withdraw{ID: w.ask.ID})
 }
 
-// end tells the order that has w of its end; the caller holds mu.
-func (p *Pool) end(w *waiter, event any) {
+// endStage tells the order that has w of its end; the caller holds mu.
+func (p *Pool) endStage(w *waiter, event any) {
 	delete(p.open, w.ask.ID)
 	if w.in != nil {
 		w.in.step(event)
@@ -344,17 +344,17 @@ type ownOrder struct{ *Pool }
 
 func (o ownOrder) step(event any) {
 	for _, a := range o.own.Step(time.Now(), event) {
-		o.accept(o, a)
+		o.acceptAction(o, a)
 	}
 }
 
-// accept tells a stage what becomes of it, if it is still the order's that decides so; the caller holds mu.
-func (p *Pool) accept(of order, a stages.Action) {
+// acceptAction tells a stage what becomes of it, if it is still the order's that decides so; the caller holds mu.
+func (p *Pool) acceptAction(of order, a stages.Action) {
 	w := p.open[a.ID]
 	switch {
 	case w == nil || w.in != of:
 	case a.Verdict == stages.Expired:
-		p.expire(w)
+		p.expireStage(w)
 	case w.waits:
 		w.waits = false
 		w.answer <- a
@@ -364,16 +364,16 @@ func (p *Pool) accept(of order, a stages.Action) {
 	}
 }
 
-// expire ends what an order knows of a stage. One that has yielded meanwhile asks for a slot anew, and another does so when it
+// expireStage ends what an order knows of a stage. One that has yielded meanwhile asks for a slot anew, and another does so when it
 // yields; the caller holds mu.
-func (p *Pool) expire(w *waiter) {
+func (p *Pool) expireStage(w *waiter) {
 	w.in = nil
 	if w.expired != nil {
 		close(w.expired)
 		w.expired = nil
 	}
 	if w.waits {
-		p.wait(w, w.ask)
+		p.waitForSlot(w, w.ask)
 	}
 }
 
@@ -386,8 +386,8 @@ func lateError(ctx context.Context, a stages.Action) error {
 	return &LateError{a.Verdict == stages.Refused, a.RetryAfter}
 }
 
-// await waits until a stage begins.
-func (p *Pool) await(ctx context.Context, w *waiter) error {
+// awaitGrant waits until a stage begins.
+func (p *Pool) awaitGrant(ctx context.Context, w *waiter) error {
 	select {
 	case a := <-w.answer:
 		if a.Verdict != stages.Granted {
@@ -396,6 +396,6 @@ func (p *Pool) await(ctx context.Context, w *waiter) error {
 		return nil
 	case <-ctx.Done():
 	}
-	p.withdraw(w) // where it was granted at the same time, too
+	p.withdrawStage(w) // where it was granted at the same time, too
 	return context.Cause(ctx)
 }

@@ -39,10 +39,10 @@ func Yield(ctx context.Context) error {
 	left := max(quick, time.Until(at.ends))
 	p.mu.Lock()
 	at.of.ask.Takes = left
-	p.wait(at.of, stages.Yield{ID: at.of.ask.ID, Left: left})
+	p.waitForSlot(at.of, stages.Yield{ID: at.of.ask.ID, Left: left})
 	p.mu.Unlock()
 	yielded := time.Now()
-	if err := p.await(ctx, at.of); err != nil {
+	if err := p.awaitGrant(ctx, at.of); err != nil {
 		at.pool = nil
 		return err
 	}
@@ -51,10 +51,10 @@ func Yield(ctx context.Context) error {
 	return nil
 }
 
-// sit waits for a slot.
-func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
-	w := p.ask(s.ask(ctx))
-	if err := p.await(ctx, w); err != nil {
+// takeSeat waits for a slot.
+func (at *seat) takeSeat(ctx context.Context, p *Pool, s Stage) error {
+	w := p.askForSlot(s.ask(ctx))
+	if err := p.awaitGrant(ctx, w); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -62,15 +62,15 @@ func (at *seat) sit(ctx context.Context, p *Pool, s Stage) error {
 	return nil
 }
 
-// leave gives the slot back, if it was not lost, and tells the order what the stage took, if that is to be learnt from: one that failed may
+// leaveSeat gives the slot back, if it was not lost, and tells the order what the stage took, if that is to be learnt from: one that failed may
 // have done next to nothing.
-func (at *seat) leave(taught bool, took time.Duration) {
+func (at *seat) leaveSeat(taught bool, took time.Duration) {
 	switch {
 	case at.pool == nil:
 	case taught:
 		at.pool.done(at.of, took)
 	default:
-		at.pool.withdraw(at.of)
+		at.pool.withdrawStage(at.of)
 	}
 	at.pool = nil
 }

@@ -78,13 +78,13 @@ func (g *Group) Run(signals <-chan os.Signal) error {
 		select {
 		case <-ready:
 			ready = nil
-			g.begin()
+			g.reportReady()
 		case <-feed:
 			g.feedWatchdog()
 		case sig := <-signals:
 			g.handleSignal(sig)
 		case e := <-ends:
-			g.ended(e)
+			g.handleEnded(e)
 		}
 	}
 	return g.failure
@@ -119,8 +119,8 @@ func (g *Group) acceptSign(c *Child, s Sign) {
 	}
 }
 
-// begin says that the server is ready.
-func (g *Group) begin() {
+// reportReady says that the server is ready.
+func (g *Group) reportReady() {
 	if g.Ready != nil {
 		g.Ready()
 	}
@@ -215,8 +215,8 @@ func (g *Group) drainChildren() {
 	}
 }
 
-// ended takes in the end of a child.
-func (g *Group) ended(e end) {
+// handleEnded takes in the end of a child.
+func (g *Group) handleEnded(e end) {
 	g.running--
 	if !g.stopping && g.isDispensable(e) {
 		g.Log.Error(e.child.Name+" is given up, the others go on", zap.Error(e.err))

@@ -14,14 +14,14 @@ type hangup struct {
 	wanted  bool        // guarded by mu; it is to get the signal as soon as it listens
 }
 
-// begin and end are the life of a process; one that begins reads what is new by itself.
-func (h *hangup) begin(p *os.Process) {
+// beginReload and end are the life of a process; one that begins reads what is new by itself.
+func (h *hangup) beginReload(p *os.Process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.process, h.listens, h.wanted = p, false, false
 }
 
-func (h *hangup) forgetProcess() { h.begin(nil) }
+func (h *hangup) forgetProcess() { h.beginReload(nil) }
 
 // noteAlive takes in a sign of life.
 func (h *hangup) noteAlive() {

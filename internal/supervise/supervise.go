@@ -148,7 +148,7 @@ func (c *Child) runOnce(stop, kill context.Context) (*os.ProcessState, error) {
 	if c.Started != nil {
 		c.Started(cmd.Process.Pid)
 	}
-	c.hangup.begin(cmd.Process)
+	c.hangup.beginReload(cmd.Process)
 	defer c.hangup.forgetProcess()
 	ended := make(chan struct{})
 	v := &vigil{}

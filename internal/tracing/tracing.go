@@ -84,7 +84,7 @@ func New(cfg *Settings, log *zap.Logger) (*Tracer, error) {
 		return nil, cfg.exporterError("the exporter of traces", err)
 	}
 	log.Info("tracing", zap.String("endpoint", cfg.endpoint.Host), zap.String("protocol", cfg.protocol), zap.Bool("encrypted", !cfg.insecure))
-	go t.run() // ended by Close
+	go t.sendSpans() // ended by Close
 	return t, nil
 }
 
@@ -153,8 +153,8 @@ func (t *Tracer) Close(ctx context.Context) {
 	t.stop()
 }
 
-// run sends batches until Close.
-func (t *Tracer) run() {
+// sendSpans sends batches until Close.
+func (t *Tracer) sendSpans() {
 	defer close(t.done)
 	timer := time.NewTicker(t.cfg.delay)
 	defer timer.Stop()
@@ -179,7 +179,7 @@ func (t *Tracer) run() {
 			take(e)
 		case <-timer.C:
 			send()
-			t.tell(time.Now())
+			t.logLost(time.Now())
 		case <-t.flush:
 			open = false
 		}
@@ -189,7 +189,7 @@ func (t *Tracer) run() {
 	}
 	send()
 	t.toldAt = time.Time{}
-	t.tell(time.Now())
+	t.logLost(time.Now())
 	_ = t.client.Stop(t.stopping)
 }
 
@@ -216,14 +216,14 @@ func (t *Tracer) exportBatch(batch []ended, count int) {
 	}
 	t.failed.Add(uint64(count))
 	t.lastFail = t.cfg.redactError(err)
-	t.tell(time.Now())
+	t.logLost(time.Now())
 }
 
 // tellEvery is how often lost spans are logged at most.
 const tellEvery = time.Minute
 
-// tell logs spans that were lost since it last did.
-func (t *Tracer) tell(now time.Time) {
+// logLost logs spans that were lost since it last did.
+func (t *Tracer) logLost(now time.Time) {
 	c := t.Counts()
 	if c.Dropped == t.told.Dropped && c.Failed == t.told.Failed || now.Sub(t.toldAt) < tellEvery {
 		return

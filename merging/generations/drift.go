@@ -40,7 +40,7 @@ func RevertDrifted(path string, from int, model, why string) (*Merge, error) {
 	}
 	m, err := readMerge(path, currentName)
 	if err == nil && m.Generation == from {
-		m, err = d.revert([]string{model}, why)
+		m, err = d.revertNetworks([]string{model}, why)
 	}
 	return m, errors.Join(err, d.Close())
 }

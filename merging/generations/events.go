@@ -115,8 +115,8 @@ func (d *Dir) readEvents() error {
 	}
 }
 
-// append adds a line.
-func (d *Dir) append(e Event) error {
+// appendEvent adds a line.
+func (d *Dir) appendEvent(e Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (d *Dir) append(e Event) error {
 	if err := beforeWrite(d.log.Name()); err != nil {
 		return err
 	}
-	at := d.end()
+	at := d.linesBytes()
 	if _, err := d.log.WriteAt(append(line, '\n'), at); err != nil {
 		return err
 	}
@@ -132,21 +132,21 @@ func (d *Dir) append(e Event) error {
 	return nil
 }
 
-// end is how many bytes the lines take.
-func (d *Dir) end() int64 {
+// linesBytes is how many bytes the lines take.
+func (d *Dir) linesBytes() int64 {
 	if len(d.ends) == 0 {
 		return 0
 	}
 	return d.ends[len(d.ends)-1]
 }
 
-// truncate leaves so many events.
-func (d *Dir) truncate(count int) error {
+// truncateEvents leaves so many events.
+func (d *Dir) truncateEvents(count int) error {
 	if err := beforeWrite(d.log.Name()); err != nil {
 		return err
 	}
 	d.events, d.ends = d.events[:count], d.ends[:count]
-	return d.log.Truncate(d.end())
+	return d.log.Truncate(d.linesBytes())
 }
 
 // state is from where a run goes on.

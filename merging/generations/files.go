@@ -18,7 +18,7 @@ func writeFile(path string, content []byte) error {
 	if err := writeThrough(partial, content); err != nil {
 		return errors.Join(err, os.Remove(partial))
 	}
-	return rename(partial, path)
+	return renameFile(partial, path)
 }
 
 // partialSuffix is of what is being written: a process that comes later removes it.
@@ -37,8 +37,8 @@ func writeThrough(path string, content []byte) error {
 	return errors.Join(err, toDisk(f), f.Close())
 }
 
-// rename gives a file or directory its name, on the disk, too.
-func rename(from, to string) error {
+// renameFile gives a file or directory its name, on the disk, too.
+func renameFile(from, to string) error {
 	if err := beforeWrite(to); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func writeDir(path string, names []string, contents [][]byte) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(partial))
 	}
-	return rename(partial, path)
+	return renameFile(partial, path)
 }
 
 // writeLink makes path a symbolic link, in the place of another in one step.
@@ -86,5 +86,5 @@ func writeLink(target, path string) error {
 	if err := os.Symlink(target, partial); err != nil {
 		return err
 	}
-	return rename(partial, path)
+	return renameFile(partial, path)
 }

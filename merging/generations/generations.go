@@ -109,7 +109,7 @@ func Open(path string, in Inputs) (*Dir, error) {
 	if err := errors.Join(in.checkNames(), CheckDir(path)); err != nil {
 		return nil, err
 	}
-	d, err := open(path)
+	d, err := openDir(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func Open(path string, in Inputs) (*Dir, error) {
 			return nil, errors.Join(fmt.Errorf("%s has a merge of other inputs (%s): give another directory, or remove it", path, differs), d.Close())
 		}
 	}
-	return d, d.orClose(d.restart())
+	return d, d.orClose(d.restartRun())
 }
 
 // OpenExisting opens the directory of a merge that there is.
@@ -129,7 +129,7 @@ func OpenExisting(path string) (*Dir, error) {
 	if _, err := os.Stat(filepath.Join(path, eventsName)); err != nil {
 		return nil, fmt.Errorf("%s has no merge: %w", path, err)
 	}
-	d, err := open(path)
+	d, err := openDir(path)
 	if err == nil && (len(d.events) == 0 || d.events[0].Inputs == nil) {
 		return nil, errors.Join(fmt.Errorf("%s: %s does not say what the merge is of", path, eventsName), d.Close())
 	}
@@ -159,8 +159,8 @@ func CheckDir(path string) error {
 	return nil
 }
 
-// open locks a directory, removes what was being written, and reads what has happened.
-func open(path string) (*Dir, error) {
+// openDir locks a directory, removes what was being written, and reads what has happened.
+func openDir(path string) (*Dir, error) {
 	lock, err := dirlock.Take(path, lockName)
 	if err != nil {
 		return nil, err
@@ -198,8 +198,8 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.lock.Close())
 }
 
-// restart forgets all that has happened. No generation has been current.
-func (d *Dir) restart() error {
+// restartRun forgets all that has happened. No generation has been current.
+func (d *Dir) restartRun() error {
 	numbers, err := list(d.path)
 	if err != nil {
 		return err
@@ -214,10 +214,10 @@ func (d *Dir) restart() error {
 			return err
 		}
 	}
-	if err := d.truncate(0); err != nil {
+	if err := d.truncateEvents(0); err != nil {
 		return err
 	}
-	return d.append(Event{Event: Begun, Inputs: &d.inputs})
+	return d.appendEvent(Event{Event: Begun, Inputs: &d.inputs})
 }
 
 // generation is the name of a generation's directory.
@@ -263,7 +263,7 @@ func (d *Dir) writeGeneration(m *Merge, files [][]byte) error {
 		}
 		if old.Attempt == m.Attempt && len(old.Reverted) == 0 && len(m.Reverted) == 0 {
 			m.Generation = n
-			return d.point(n)
+			return d.pointTo(n)
 		}
 		m.Generation = n + 1
 	}
@@ -278,10 +278,10 @@ func (d *Dir) writeGeneration(m *Merge, files [][]byte) error {
 	if err := writeDir(filepath.Join(d.path, generation(m.Generation)), append(names, mergeName), append(slices.Clip(files), append(text, '\n'))); err != nil {
 		return err
 	}
-	return d.point(m.Generation)
+	return d.pointTo(m.Generation)
 }
 
-// point makes a generation the current one.
-func (d *Dir) point(n int) error {
+// pointTo makes a generation the current one.
+func (d *Dir) pointTo(n int) error {
 	return writeLink(generation(n), filepath.Join(d.path, currentName))
 }

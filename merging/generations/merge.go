@@ -49,7 +49,7 @@ type Merged struct {
 
 // checkFiles holds a description to what this package writes, as its files are read and written by their names.
 func (m *Merge) checkFiles() error {
-	if err := checkModelNames(m.names()); err != nil {
+	if err := checkModelNames(m.networkNames()); err != nil {
 		return err
 	}
 	for _, of := range m.Models {
@@ -83,8 +83,8 @@ func Sum(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// build makes a generation of what a session has trained.
-func (d *Dir) build(ctx context.Context, plan *merging.Plan, session merging.Session, ship *search.Ship) (*Merge, [][]byte, error) {
+// buildGeneration makes a generation of what a session has trained.
+func (d *Dir) buildGeneration(ctx context.Context, plan *merging.Plan, session merging.Session, ship *search.Ship) (*Merge, [][]byte, error) {
 	m := &Merge{Attempt: ship.Attempt, Target: d.inputs.Target, Policy: d.inputs.Policy, TotalBytes: plan.Total(), SharedBytes: ship.Saved, Shared: []Shared{}}
 	var files [][]byte
 	for i, in := range d.inputs.Models {
@@ -112,7 +112,7 @@ func (d *Dir) build(ctx context.Context, plan *merging.Plan, session merging.Ses
 		of.SHA256 = Sum(content)
 		m.Models, files = append(m.Models, of), append(files, content)
 	}
-	return m, files, m.describe(plan, ship.Ties, files)
+	return m, files, m.describeMerge(plan, ship.Ties, files)
 }
 
 // lookAltered scores a model on altered frames.
@@ -128,8 +128,8 @@ func lookAltered(ctx context.Context, session merging.Session, model int) (map[s
 	return scores, nil
 }
 
-// describe lists what is shared, and holds the files to it.
-func (m *Merge) describe(plan *merging.Plan, ties []merging.Tie, files [][]byte) error {
+// describeMerge lists what is shared, and holds the files to it.
+func (m *Merge) describeMerge(plan *merging.Plan, ties []merging.Tie, files [][]byte) error {
 	sums, err := weightSums(files)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (m *Merge) describe(plan *merging.Plan, ties []merging.Tie, files [][]byte)
 		s.Bytes = layers[slices.IndexFunc(layers, func(l merging.Layer) bool { return l.Name == t.Members[0].Layer })].Bytes
 		m.Shared = append(m.Shared, s)
 	}
-	m.total()
+	m.countBytes()
 	return nil
 }
 
@@ -168,8 +168,8 @@ func weightSums(files [][]byte) (map[merging.Member]string, error) {
 	return sums, nil
 }
 
-// total counts bytes.
-func (m *Merge) total() {
+// countBytes counts bytes.
+func (m *Merge) countBytes() {
 	m.SharedBytes, m.ShipBytes = 0, 0
 	for _, s := range m.Shared {
 		m.SharedBytes += s.Bytes * int64(len(s.Members)-1)
@@ -181,10 +181,10 @@ func (m *Merge) total() {
 }
 
 // Revert makes the originals of some models, of all if none is named, current again, in one step, and says what is.
-func (d *Dir) Revert(models []string) (*Merge, error) { return d.revert(models, "") }
+func (d *Dir) Revert(models []string) (*Merge, error) { return d.revertNetworks(models, "") }
 
-// revert is Revert, where a server says why.
-func (d *Dir) revert(models []string, why string) (*Merge, error) {
+// revertNetworks is Revert, where a server says why.
+func (d *Dir) revertNetworks(models []string, why string) (*Merge, error) {
 	current, err := readMerge(d.path, currentName)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no generation to go back from: %w", d.path, err)
@@ -195,14 +195,14 @@ func (d *Dir) revert(models []string, why string) (*Merge, error) {
 	}
 	for _, name := range models {
 		if !slices.ContainsFunc(current.Models, func(m Merged) bool { return m.Name == name }) {
-			return nil, fmt.Errorf("%s has no model %q: want one of %s", d.path, name, current.names())
+			return nil, fmt.Errorf("%s has no model %q: want one of %s", d.path, name, current.networkNames())
 		}
 	}
 	if len(models) == 0 {
-		return original, d.point(0)
+		return original, d.pointTo(0)
 	}
-	if !slices.Equal(current.names(), original.names()) {
-		return nil, fmt.Errorf("%s: the current generation is of %v, and %s of %v: they are of two merges", d.path, current.names(), generation(0), original.names())
+	if !slices.Equal(current.networkNames(), original.networkNames()) {
+		return nil, fmt.Errorf("%s: the current generation is of %v, and %s of %v: they are of two merges", d.path, current.networkNames(), generation(0), original.networkNames())
 	}
 	var files [][]byte
 	changed := false
@@ -218,7 +218,7 @@ func (d *Dir) revert(models []string, why string) (*Merge, error) {
 				}
 				current.Why[of.Name] = why
 			}
-			current.leave(of.Name)
+			current.leaveOut(of.Name)
 			changed = true
 		}
 		path := filepath.Join(d.path, from, current.Models[i].File)
@@ -234,19 +234,19 @@ func (d *Dir) revert(models []string, why string) (*Merge, error) {
 	if !changed {
 		return current, nil
 	}
-	current.total()
+	current.countBytes()
 	return current, d.writeGeneration(current, files)
 }
 
-func (m *Merge) names() (list []string) {
+func (m *Merge) networkNames() (list []string) {
 	for _, of := range m.Models {
 		list = append(list, of.Name)
 	}
 	return list
 }
 
-// leave takes a model out of what is shared.
-func (m *Merge) leave(model string) {
+// leaveOut takes a model out of what is shared.
+func (m *Merge) leaveOut(model string) {
 	left := []Shared{}
 	for _, s := range m.Shared {
 		s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(of Member) bool { return of.Model == model })
@@ -267,5 +267,5 @@ func (d *Dir) RevertTo(n int) (*Merge, error) {
 		numbers, _ := list(d.path)
 		return nil, fmt.Errorf("%s has no generation %d: there are %v", d.path, n, numbers)
 	}
-	return m, d.point(n)
+	return m, d.pointTo(n)
 }

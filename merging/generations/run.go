@@ -40,7 +40,7 @@ func (d *Dir) Carry(ctx context.Context, run *Run) (*search.Done, error) {
 	if spent {
 		return &search.Done{Reason: search.OutOfBudget}, nil
 	}
-	actions, err := r.resume(ctx)
+	actions, err := r.resumeRun(ctx)
 	if r.session != nil {
 		defer r.session.Close()
 	}
@@ -48,10 +48,10 @@ func (d *Dir) Carry(ctx context.Context, run *Run) (*search.Done, error) {
 		var event search.Event
 		for _, a := range actions {
 			if done, ok := a.(*search.Done); ok && err == nil {
-				return done, r.log(Event{Event: Ended, Reason: done.Reason, Refused: done.Refused})
+				return done, r.logEvent(Event{Event: Ended, Reason: done.Reason, Refused: done.Refused})
 			}
 			if err == nil {
-				event, err = r.act(ctx, a)
+				event, err = r.performAction(ctx, a)
 			}
 		}
 		if err == nil {
@@ -61,8 +61,8 @@ func (d *Dir) Carry(ctx context.Context, run *Run) (*search.Done, error) {
 	return nil, err
 }
 
-// resume goes to where the last state was kept, and gives the actions from there on.
-func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
+// resumeRun goes to where the last state was kept, and gives the actions from there on.
+func (r *runner) resumeRun(ctx context.Context) ([]search.Action, error) {
 	kept, err := r.dir.readState()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
 	if kept != nil {
 		r.now = *kept
 	}
-	if err := r.dir.truncate(r.now.Events); err != nil {
+	if err := r.dir.truncateEvents(r.now.Events); err != nil {
 		return nil, err
 	}
 	r.search = search.New(r.Plan, r.Options)
@@ -95,7 +95,7 @@ func (r *runner) resume(ctx context.Context) ([]search.Action, error) {
 		return nil, err
 	}
 	if kept != nil {
-		err = r.restore(r.now.Session)
+		err = r.restoreWeights(r.now.Session)
 	}
 	return actions, err
 }
@@ -113,14 +113,14 @@ func asks(actions []search.Action, e search.Event) bool {
 	return false
 }
 
-// log keeps what happened now, and tells it.
-func (r *runner) log(e Event) error {
+// logEvent keeps what happened now, and tells it.
+func (r *runner) logEvent(e Event) error {
 	e.At = seconds(r.Clock() - r.base)
 	r.Tell(e)
-	return r.dir.append(e)
+	return r.dir.appendEvent(e)
 }
 
-func (r *runner) restore(s snapshot) error {
+func (r *runner) restoreWeights(s snapshot) error {
 	if err := r.session.Tie(s.Ties); err != nil {
 		return err
 	}
@@ -128,27 +128,27 @@ func (r *runner) restore(s snapshot) error {
 	return r.session.Restore(s.Of)
 }
 
-// snapshot is what the session is now.
-func (r *runner) snapshot() (s snapshot, err error) {
+// saveSnapshot is what the session is now.
+func (r *runner) saveSnapshot() (s snapshot, err error) {
 	s = snapshot{Ties: r.now.Session.Ties}
 	s.Of, err = r.session.Snapshot()
 	return s, err
 }
 
-// act does what the search wants, and gives what came of it if it asks.
-func (r *runner) act(ctx context.Context, a search.Action) (event search.Event, err error) {
+// performAction does what the search wants, and gives what came of it if it asks.
+func (r *runner) performAction(ctx context.Context, a search.Action) (event search.Event, err error) {
 	switch a := a.(type) {
 	case *search.Tie:
 		r.now.Session.Ties = a.Ties
 		if err = r.session.Tie(a.Ties); err == nil && a.Attempt > 0 {
-			err = r.log(Event{Event: Tied, Attempt: a.Attempt, Layers: len(a.Ties), Saved: a.Saved})
+			err = r.logEvent(Event{Event: Tied, Attempt: a.Attempt, Layers: len(a.Ties), Saved: a.Saved})
 		}
 	case *search.Keep:
-		r.now.Slots[a.Slot], err = r.snapshot()
+		r.now.Slots[a.Slot], err = r.saveSnapshot()
 	case *search.Return:
-		err = r.restore(r.now.Slots[a.Slot])
+		err = r.restoreWeights(r.now.Slots[a.Slot])
 	case *search.Ship:
-		err = r.ship(ctx, a)
+		err = r.shipGeneration(ctx, a)
 	case *search.Train:
 		return r.trainPart(ctx, a)
 	case *search.Evaluate:
@@ -157,14 +157,14 @@ func (r *runner) act(ctx context.Context, a search.Action) (event search.Event, 
 			return nil, err
 		}
 		e := Event{Event: Scored, Model: r.dir.inputs.Models[a.Model].Name, Score: scoreOf(score)}
-		return r.dir.searchEvent(e), r.log(e)
+		return r.dir.searchEvent(e), r.logEvent(e)
 	}
 	return nil, err
 }
 
 // trainPart trains, and keeps the state before, from which it can be done again.
 func (r *runner) trainPart(ctx context.Context, a *search.Train) (event search.Event, err error) {
-	if r.now.Session, err = r.snapshot(); err != nil {
+	if r.now.Session, err = r.saveSnapshot(); err != nil {
 		return nil, err
 	}
 	r.now.Events = len(r.dir.events)
@@ -180,16 +180,16 @@ func (r *runner) trainPart(ctx context.Context, a *search.Train) (event search.E
 		losses[i] = finite(losses[i], math.MaxFloat64)
 	}
 	e := Event{Event: Trained, Epochs: a.Epochs, Rate: a.Rate, Losses: losses}
-	return r.dir.searchEvent(e), r.log(e)
+	return r.dir.searchEvent(e), r.logEvent(e)
 }
 
-func (r *runner) ship(ctx context.Context, a *search.Ship) error {
-	m, files, err := r.dir.build(ctx, r.Plan, r.session, a)
+func (r *runner) shipGeneration(ctx context.Context, a *search.Ship) error {
+	m, files, err := r.dir.buildGeneration(ctx, r.Plan, r.session, a)
 	if err != nil {
 		return err
 	}
 	if err := r.dir.writeGeneration(m, files); err != nil {
 		return err
 	}
-	return r.log(Event{Event: Shipped, Attempt: a.Attempt, Saved: m.SharedBytes, Number: &m.Generation})
+	return r.logEvent(Event{Event: Shipped, Attempt: a.Attempt, Saved: m.SharedBytes, Number: &m.Generation})
 }

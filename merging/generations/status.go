@@ -39,7 +39,7 @@ func Read(path string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{Running: holder(path), Generations: []*Merge{}}
+	s := &Status{Running: lockHolder(path), Generations: []*Merge{}}
 	for _, e := range events {
 		s.Seconds = e.At
 		switch e.Event {
@@ -69,8 +69,8 @@ func Read(path string) (*Status, error) {
 	return s, err
 }
 
-// holder is the process that has a directory, "" if none has.
-func holder(path string) string {
+// lockHolder is the process that has a directory, "" if none has.
+func lockHolder(path string) string {
 	lock, err := dirlock.Take(path, lockName)
 	var held *dirlock.HeldError
 	if errors.As(err, &held) {

@@ -24,26 +24,26 @@ const (
 	mostNoise = 25 // standard deviation
 )
 
-// alter draws how a frame that is trained on differs from the feed's: half of them are mirrored, most are of other light, some nearer or farther, noisy or blurred.
-func alter(p picture, random *rand.Rand) picture {
+// alterPicture draws how a frame that is trained on differs from the feed's: half of them are mirrored, most are of other light, some nearer or farther, noisy or blurred.
+func alterPicture(p picture, random *rand.Rand) picture {
 	out := picture{p.height, p.width, slices.Clone(p.rgb)}
 	if random.IntN(2) == 0 {
-		out.mirror()
+		out.mirrorPicture()
 	}
 	if random.Float64() >= altered {
 		return out
 	}
 	if random.Float64() < moved {
-		out.zoom(between(1/nearest, nearest, random), random.Float64(), random.Float64())
+		out.zoomPicture(between(1/nearest, nearest, random), random.Float64(), random.Float64())
 	}
 	if random.IntN(4) == 0 {
-		out.blur()
+		out.blurPicture()
 	}
 	if random.IntN(4) > 0 {
-		out.light(between(darkest, brightest, random))
+		out.changeLight(between(darkest, brightest, random))
 	}
 	if random.IntN(3) == 0 {
-		out.noise(mostNoise*random.Float64(), random)
+		out.addNoise(mostNoise*random.Float64(), random)
 	}
 	return out
 }
@@ -58,22 +58,22 @@ func view(p picture, split merging.Split, random *rand.Rand) picture {
 	out := picture{p.height, p.width, slices.Clone(p.rgb)}
 	switch split {
 	case merging.HeldOutDark:
-		out.light(0.5)
+		out.changeLight(0.5)
 	case merging.HeldOutMirrored:
-		out.mirror()
+		out.mirrorPicture()
 	case merging.HeldOutNoisy:
-		out.noise(20, random)
+		out.addNoise(20, random)
 	}
 	return out
 }
 
-func (p picture) light(factor float64) {
+func (p picture) changeLight(factor float64) {
 	for i, v := range p.rgb {
 		p.rgb[i] = byte(min(factor*float64(v)+0.5, 255))
 	}
 }
 
-func (p picture) mirror() {
+func (p picture) mirrorPicture() {
 	for y := range p.height {
 		row := p.rgb[3*p.width*y:][:3*p.width]
 		for a, b := 0, 3*(p.width-1); a < b; a, b = a+3, b-3 {
@@ -84,14 +84,14 @@ func (p picture) mirror() {
 	}
 }
 
-func (p picture) noise(deviation float64, random *rand.Rand) {
+func (p picture) addNoise(deviation float64, random *rand.Rand) {
 	for i, v := range p.rgb {
 		p.rgb[i] = byte(min(max(math.Round(float64(v)+deviation*random.NormFloat64()), 0), 255))
 	}
 }
 
-// zoom scales what is shown around a point, in parts of the width and height; at the edges the last pixel goes on.
-func (p picture) zoom(factor, x, y float64) {
+// zoomPicture scales what is shown around a point, in parts of the width and height; at the edges the last pixel goes on.
+func (p picture) zoomPicture(factor, x, y float64) {
 	if min(p.height, p.width) < 2 {
 		return
 	}
@@ -127,8 +127,8 @@ func scaled(size int, factor, around float64) []place {
 	return list
 }
 
-// blur takes the mean of each pixel and those around it; at the edges, of what there is.
-func (p picture) blur() {
+// blurPicture takes the mean of each pixel and those around it; at the edges, of what there is.
+func (p picture) blurPicture() {
 	was := slices.Clone(p.rgb)
 	for y := range p.height {
 		for x := range p.width {

@@ -51,7 +51,7 @@ func TestViewsAreAsNamed(t *testing.T) {
 func TestBlurIsTheMeanAround(t *testing.T) {
 	p := picture{3, 3, make([]byte, 27)}
 	p.rgb[3*4] = 90 // red, in the middle
-	p.blur()
+	p.blurPicture()
 	for i, want := range []byte{23, 15, 23, 15, 10, 15, 23, 15, 23} {
 		if p.rgb[3*i] != want || p.rgb[3*i+1] != 0 {
 			t.Errorf("pixel %d is %v, want %d red", i, p.rgb[3*i:3*i+3], want)
@@ -64,7 +64,7 @@ func TestSomeFramesStayAsTheyAre(t *testing.T) {
 	p := randomPicture(rand.New(rand.NewPCG(1, 2)), 6, 8)
 	was, same := bytes.Clone(p.rgb), 0
 	for seed := range uint64(1000) {
-		a, b := alter(p, rand.New(rand.NewPCG(seed, 0))), alter(p, rand.New(rand.NewPCG(seed, 0)))
+		a, b := alterPicture(p, rand.New(rand.NewPCG(seed, 0))), alterPicture(p, rand.New(rand.NewPCG(seed, 0)))
 		if !bytes.Equal(a.rgb, b.rgb) || !bytes.Equal(p.rgb, was) {
 			t.Fatalf("seed %d alters a frame in two ways, or the feed's own", seed)
 		}
@@ -84,7 +84,7 @@ func TestZoomScalesAroundAPoint(t *testing.T) {
 		for i := range 99 {
 			p.rgb[3*i], p.rgb[3*i+1] = byte(20*(i%11)), byte(20*(i/11))
 		}
-		p.zoom(factor, 0.4, 0.6)
+		p.zoomPicture(factor, 0.4, 0.6)
 		for i := range 99 {
 			for c, around := range []float64{0.4 * 11, 0.6 * 9} {
 				size, at := []int{11, 9}[c], []int{i % 11, i / 11}[c]
@@ -96,6 +96,6 @@ func TestZoomScalesAroundAPoint(t *testing.T) {
 		}
 	}
 	for _, p := range []picture{{1, 5, make([]byte, 15)}, {5, 1, make([]byte, 15)}} {
-		p.zoom(1.2, 0.5, 0.5) // as it is
+		p.zoomPicture(1.2, 0.5, 0.5) // as it is
 	}
 }

@@ -25,7 +25,7 @@ func BenchmarkStep(b *testing.B) {
 			if _, err := opened.Train(context.Background(), []int{0}, 0.001, 0.1); err != nil { // reads the clip and makes plans
 				b.Fatal(err)
 			}
-			step := DefaultBatch / float64(len(opened.(*session).models[0].feed.part(merging.Training)))
+			step := DefaultBatch / float64(len(opened.(*session).models[0].feed.framesOf(merging.Training)))
 			b.ResetTimer()
 			for range b.N {
 				if _, err := opened.Train(context.Background(), []int{0}, step, 0.1); err != nil {

@@ -33,14 +33,14 @@ const (
 func Differences(ctx context.Context, m merging.TrainedModel, other string, most int, o Options) ([]Difference, error) {
 	s := &session{o: New(o).o, seed: 1}
 	defer s.Close()
-	if err := s.open([]merging.TrainedModel{m}); err != nil {
+	if err := s.openModels([]merging.TrainedModel{m}); err != nil {
 		return nil, err
 	}
 	of := s.models[0]
 	if err := of.readClip(ctx, s.o.FrameBytes); err != nil {
 		return nil, err
 	}
-	frames, step := of.feed.part(merging.HeldOut), 1
+	frames, step := of.feed.framesOf(merging.HeldOut), 1
 	for ; len(frames) > lookedAt; step *= 2 {
 		frames = everySecond(frames)
 	}
@@ -56,7 +56,7 @@ func Differences(ctx context.Context, m merging.TrainedModel, other string, most
 	var found [2][]videoext.Findings
 	for i := range found {
 		var err error
-		if found[i], err = s.look(ctx, of, files[i], frames); err != nil {
+		if found[i], err = s.inferFrame(ctx, of, files[i], frames); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (m *model) drawFindings(network *direct.Network, p picture) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.decode(outputs, p)
+	r, err := m.decodeFindings(outputs, p)
 	if err != nil {
 		return nil, err
 	}

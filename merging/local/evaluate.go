@@ -20,13 +20,13 @@ func (s *session) Evaluate(ctx context.Context, at int, split merging.Split) (me
 	if err := m.readClip(ctx, s.o.FrameBytes); err != nil {
 		return merging.Score{}, err
 	}
-	frames := s.frames(at, split)
+	frames := s.sessionFrames(at, split)
 	if m.truth[split] == nil {
 		var originals []*direct.Network
 		for _, w := range s.workers {
 			originals = append(originals, w.originals[at])
 		}
-		found, err := s.look(ctx, m, originals, frames)
+		found, err := s.inferFrame(ctx, m, originals, frames)
 		if err != nil {
 			return merging.Score{}, err
 		}
@@ -37,20 +37,20 @@ func (s *session) Evaluate(ctx context.Context, at int, split merging.Split) (me
 		return merging.Score{}, err
 	}
 	score := scoreFindings(m.truth[split], found, s.seed)
-	return score, m.judge(score, split)
+	return score, m.checkScore(score, split)
 }
 
-// judge says why a score tells nothing.
-func (m *model) judge(score merging.Score, split merging.Split) error {
+// checkScore says why a score tells nothing.
+func (m *model) checkScore(score merging.Score, split merging.Split) error {
 	if split != merging.Training && score.Objects < fewestObjects {
 		return fmt.Errorf("%s: model %s cannot be judged: %d objects in the %d frames held out, want %d", m.Clip, m.Name, score.Objects, score.Frames, fewestObjects)
 	}
 	return nil
 }
 
-// frames are those of a split, as it has them.
-func (s *session) frames(at int, split merging.Split) []picture {
-	frames := s.models[at].feed.part(split)
+// sessionFrames are those of a split, as it has them.
+func (s *session) sessionFrames(at int, split merging.Split) []picture {
+	frames := s.models[at].feed.framesOf(split)
 	if split == merging.Training || split == merging.HeldOut {
 		return frames
 	}
@@ -63,11 +63,11 @@ func (s *session) frames(at int, split merging.Split) []picture {
 
 // findMerged is what a model finds with the weights that it has now, as those who serve its file with them find it.
 func (s *session) findMerged(ctx context.Context, m *model, frames []picture, truth []videoext.Findings) ([]videoext.Findings, error) {
-	constants := m.constants()
+	constants := m.changedConstants()
 	if len(constants) == 0 {
 		return truth, nil
 	}
-	network, err := dnn.New(m.graph(constants), "", dnn.Options{})
+	network, err := dnn.New(m.copyGraph(constants), "", dnn.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.File, err)
 	}
@@ -78,13 +78,13 @@ func (s *session) findMerged(ctx context.Context, m *model, frames []picture, tr
 		}
 		defer networks[i].Close()
 	}
-	return s.look(ctx, m, networks, frames)
+	return s.inferFrame(ctx, m, networks, frames)
 }
 
-// look is what networks of a model, one of each worker, find in frames.
-func (s *session) look(ctx context.Context, m *model, networks []*direct.Network, frames []picture) ([]videoext.Findings, error) {
+// inferFrame is what networks of a model, one of each worker, find in frames.
+func (s *session) inferFrame(ctx context.Context, m *model, networks []*direct.Network, frames []picture) ([]videoext.Findings, error) {
 	found := make([]videoext.Findings, len(frames))
-	return found, s.split(ctx, len(frames), func(worker, i int) error {
+	return found, s.splitWork(ctx, len(frames), func(worker, i int) error {
 		outputs, err := networks[worker].Run(m.shape, frames[i].writeInput(m.input))
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.File, err)

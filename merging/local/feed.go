@@ -39,13 +39,13 @@ func readFeed(ctx context.Context, clip string, to *images.Target, most int) (*f
 		}
 		f.frames = append(f.frames, scale(images.FromImage(frame.RGBA()), to))
 		if len(f.frames)*len(f.frames[0].rgb) > most {
-			f.thin()
+			f.thinFrames()
 		}
 	}
 }
 
-// thin leaves out every second frame.
-func (f *feed) thin() {
+// thinFrames leaves out every second frame.
+func (f *feed) thinFrames() {
 	kept := 0
 	for i := 0; i < len(f.frames); i += 2 {
 		f.frames[kept] = f.frames[i]
@@ -75,8 +75,8 @@ const (
 	gap        = 0.05
 )
 
-// part is the frames of a split. Sections that are held out are whole blocks, if they are as long as one.
-func (f *feed) part(split merging.Split) (frames []picture) {
+// framesOf is the frames of a split. Sections that are held out are whole blocks, if they are as long as one.
+func (f *feed) framesOf(split merging.Split) (frames []picture) {
 	rounds := min(max(len(f.frames)/leastRound, 1), mostRounds)
 	for r := range rounds {
 		round := f.frames[r*len(f.frames)/rounds : (r+1)*len(f.frames)/rounds]

@@ -19,7 +19,7 @@ func numbered(frames int) *feed {
 func TestHeldOutFramesAreApart(t *testing.T) {
 	for _, c := range []struct{ frames, rounds int }{{10, 1}, {40, 1}, {250, 2}, {799, 7}, {1394, 8}, {100003, 8}} {
 		f := numbered(c.frames)
-		trained, held := f.part(merging.Training), f.part(merging.HeldOut)
+		trained, held := f.framesOf(merging.Training), f.framesOf(merging.HeldOut)
 		if n := float64(c.frames); float64(len(trained)) < .55*n || float64(len(held)) < .2*n {
 			t.Errorf("of %d frames %d are trained on and %d held out", c.frames, len(trained), len(held))
 		}

@@ -77,14 +77,14 @@ type worker struct {
 // Open opens models for training. Clips are read when they are first needed.
 func (t *Trainer) Open(_ context.Context, models []merging.TrainedModel, seed uint64) (merging.Session, error) {
 	s := &session{o: t.o, seed: seed, epochs: make([]float64, len(models))}
-	if err := s.open(models); err != nil {
+	if err := s.openModels(models); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *session) open(models []merging.TrainedModel) error {
+func (s *session) openModels(models []merging.TrainedModel) error {
 	if len(models) == 0 {
 		return errors.New("no models to train")
 	}
@@ -111,7 +111,7 @@ func (s *session) open(models []merging.TrainedModel) error {
 		}
 	}
 	for i, m := range s.models {
-		if err := m.describe(s.workers[0].originals[i]); err != nil {
+		if err := m.describeModel(s.workers[0].originals[i]); err != nil {
 			return err
 		}
 	}
@@ -141,8 +141,8 @@ func (w *worker) closeStudents() {
 	}
 }
 
-// split does n pieces of work, each by one worker, and returns the first error by number.
-func (s *session) split(ctx context.Context, n int, work func(worker, i int) error) error {
+// splitWork does n pieces of work, each by one worker, and returns the first error by number.
+func (s *session) splitWork(ctx context.Context, n int, work func(worker, i int) error) error {
 	failed := make([]error, n)
 	var wait sync.WaitGroup
 	for k := range s.workers {

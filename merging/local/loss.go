@@ -73,30 +73,30 @@ func newLossWriter(g *graph.Graph) lossWriter {
 // thing, of classes, and smooth distances of boxes, wherever it is at all inclined to see one (Girshick, "Fast R-CNN", 2015).
 func (m *meaning) writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph.Value {
 	both := func(p part) (answer, output *graph.Value) {
-		return w.slice(answers[p.output], p), w.slice(outputs[p.output], p)
+		return w.addSlice(answers[p.output], p), w.addSlice(outputs[p.output], p)
 	}
-	weight := w.reduce(w.slice(answers[m.weight.output], m.weight), int64(m.weight.axis))
-	matters := w.Op("Add", nil, w.number(1), w.Op("Mul", nil, weight, w.number(thingWeight)))
-	total := w.reduce(w.Op("Mul", nil, matters, w.divergence(both(m.always))))
+	weight := w.addReduction(w.addSlice(answers[m.weight.output], m.weight), int64(m.weight.axis))
+	matters := w.Op("Add", nil, w.addConstant(1), w.Op("Mul", nil, weight, w.addConstant(thingWeight)))
+	total := w.addReduction(w.Op("Mul", nil, matters, w.addDivergence(both(m.always))))
 	if m.classes != nil {
-		total = w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, weight, w.divergence(both(*m.classes)))))
+		total = w.Op("Add", nil, total, w.addReduction(w.Op("Mul", nil, weight, w.addDivergence(both(*m.classes)))))
 	}
 	answer, output := both(m.boxes)
-	boxes := w.distance(w.Op("Mul", nil, answer, w.number(1/m.unit)), w.Op("Mul", nil, output, w.number(1/m.unit)))
+	boxes := w.addDistance(w.Op("Mul", nil, answer, w.addConstant(1/m.unit)), w.Op("Mul", nil, output, w.addConstant(1/m.unit)))
 	near := w.Op("Sqrt", nil, weight) // a place that is nearly sure of a thing is to draw the same box, so that one that is wrongly sure finds it no second time
-	return w.Op("Add", nil, total, w.reduce(w.Op("Mul", nil, near, boxes)))
+	return w.Op("Add", nil, total, w.addReduction(w.Op("Mul", nil, near, boxes)))
 }
 
 // thingWeight is how much more the probabilities of a place matter where the original is sure of a thing. Places where there is none are many: without
 // it the scores of what is hard to see sink until it is missed.
 const thingWeight = 1
 
-// divergence is that of Bernoulli variables (Kullback and Leibler), element by element.
-func (w lossWriter) divergence(answer, output *graph.Value) *graph.Value {
+// addDivergence is that of Bernoulli variables (Kullback and Leibler), element by element.
+func (w lossWriter) addDivergence(answer, output *graph.Value) *graph.Value {
 	log := func(p *graph.Value, least float64) *graph.Value {
-		return w.Op("Log", nil, w.Op("Add", nil, p, w.number(least)))
+		return w.Op("Log", nil, w.Op("Add", nil, p, w.addConstant(least)))
 	}
-	not := func(p *graph.Value) *graph.Value { return w.Op("Sub", nil, w.number(1), p) }
+	not := func(p *graph.Value) *graph.Value { return w.Op("Sub", nil, w.addConstant(1), p) }
 	yes := w.Op("Mul", nil, answer, w.Op("Sub", nil, log(answer, leastYes), log(output, leastYes)))
 	no := w.Op("Mul", nil, not(answer), w.Op("Sub", nil, log(not(answer), leastNo), log(not(output), leastNo)))
 	return w.Op("Add", nil, yes, no)
@@ -109,24 +109,24 @@ const (
 	leastNo  = 1e-7
 )
 
-// distance is half the square of a difference up to 1, and beyond it grows as the difference does.
-func (w lossWriter) distance(answer, output *graph.Value) *graph.Value {
+// addDistance is half the square of a difference up to 1, and beyond it grows as the difference does.
+func (w lossWriter) addDistance(answer, output *graph.Value) *graph.Value {
 	d := w.Op("Abs", nil, w.Op("Sub", nil, output, answer))
-	near := w.Op("Min", nil, d, w.number(1))
-	return w.Op("Mul", nil, near, w.Op("Sub", nil, d, w.Op("Mul", nil, near, w.number(0.5))))
+	near := w.Op("Min", nil, d, w.addConstant(1))
+	return w.Op("Mul", nil, near, w.Op("Sub", nil, d, w.Op("Mul", nil, near, w.addConstant(0.5))))
 }
 
-func (w lossWriter) number(x float64) *graph.Value {
+func (w lossWriter) addConstant(x float64) *graph.Value {
 	return w.Const("number", graph.Scalar(engine.FP32, x))
 }
 
-func (w lossWriter) slice(v *graph.Value, p part) *graph.Value {
+func (w lossWriter) addSlice(v *graph.Value, p part) *graph.Value {
 	at := func(i int) *graph.Value { return w.Const("at", graph.Vector(int64(i))) }
 	return w.Op("Slice", nil, v, at(p.from), at(p.to), at(p.axis))
 }
 
-// reduce sums along axes, which stay; all if none is given, and none of them stays.
-func (w lossWriter) reduce(v *graph.Value, axes ...int64) *graph.Value {
+// addReduction sums along axes, which stay; all if none is given, and none of them stays.
+func (w lossWriter) addReduction(v *graph.Value, axes ...int64) *graph.Value {
 	if len(axes) == 0 {
 		return w.Op("ReduceSum", graph.Attrs{"keepdims": int64(0)}, v)
 	}

@@ -82,8 +82,8 @@ func (m *model) listOwn() {
 	}
 }
 
-// describe settles what goes into the network and comes out, by what its original says of itself.
-func (m *model) describe(original *direct.Network) (err error) {
+// describeModel settles what goes into the network and comes out, by what its original says of itself.
+func (m *model) describeModel(original *direct.Network) (err error) {
 	if n := len(original.Limits().Inputs); n != 1 {
 		return fmt.Errorf("%s: the network has %d inputs, want one of pictures", m.File, n)
 	}
@@ -134,8 +134,8 @@ func (m *model) readClip(ctx context.Context, most int) (err error) {
 	return err
 }
 
-// graph is a copy of the file's, with other constants.
-func (m *model) graph(constants map[*graph.Value]*graph.Tensor) *graph.Graph {
+// copyGraph is a copy of the file's, with other constants.
+func (m *model) copyGraph(constants map[*graph.Value]*graph.Tensor) *graph.Graph {
 	g, now := m.file.Graph.Clone()
 	for v, t := range constants {
 		now[v].Const = t
@@ -143,8 +143,8 @@ func (m *model) graph(constants map[*graph.Value]*graph.Tensor) *graph.Graph {
 	return g
 }
 
-// constants are those that are not the file's now.
-func (m *model) constants() map[*graph.Value]*graph.Tensor {
+// changedConstants are those that are not the file's now.
+func (m *model) changedConstants() map[*graph.Value]*graph.Tensor {
 	all := map[*graph.Value]*graph.Tensor{}
 	for v, t := range m.adopted {
 		all[v] = t
@@ -155,8 +155,8 @@ func (m *model) constants() map[*graph.Value]*graph.Tensor {
 	return all
 }
 
-// layer is that of a name; nil: none.
-func (m *model) layer(name string) *inspect.Layer {
+// findLayer is that of a name; nil: none.
+func (m *model) findLayer(name string) *inspect.Layer {
 	i := slices.IndexFunc(m.layers, func(l inspect.Layer) bool { return l.Name == name })
 	if i < 0 {
 		return nil
@@ -166,12 +166,12 @@ func (m *model) layer(name string) *inspect.Layer {
 
 // readFindings reads outputs.
 func (m *model) readFindings(outputs []direct.Output, p picture) (videoext.Findings, error) {
-	r, err := m.decode(outputs, p)
+	r, err := m.decodeFindings(outputs, p)
 	return r.Findings(vision.Size{Height: p.height, Width: p.width}), err
 }
 
-// decode reads outputs, in the picture's own coordinates.
-func (m *model) decode(outputs []direct.Output, p picture) (vision.Result, error) {
+// decodeFindings reads outputs, in the picture's own coordinates.
+func (m *model) decodeFindings(outputs []direct.Output, p picture) (vision.Result, error) {
 	read := make([]vision.Output, len(outputs))
 	for i, o := range outputs {
 		read[i] = vision.Output(o)

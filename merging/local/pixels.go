@@ -44,16 +44,16 @@ func (p *pixels) writeLoss(w lossWriter, outputs, answers []*graph.Value) *graph
 	}
 	likely, logarithm := p.readLikely(w, answers[0])
 	_, found := p.readLikely(w, outputs[0])
-	divergence := w.reduce(w.Op("Mul", nil, likely, w.Op("Sub", nil, logarithm, found)), class)
+	divergence := w.addReduction(w.Op("Mul", nil, likely, w.Op("Sub", nil, logarithm, found)), class)
 	share := w.Op("ReduceMean", graph.Attrs{"keepdims": int64(1)}, likely, w.Const("axes", graph.Vector(places...)))
-	matters := w.reduce(w.Op("Div", nil, likely, w.Op("Sqrt", nil, w.Op("Add", nil, share, w.number(rarest)))), class)
+	matters := w.addReduction(w.Op("Div", nil, likely, w.Op("Sqrt", nil, w.Op("Add", nil, share, w.addConstant(rarest)))), class)
 	return w.Op("ReduceMean", graph.Attrs{"keepdims": int64(0)}, w.Op("Mul", nil, matters, divergence))
 }
 
 // readLikely is the probabilities that a map has, and their logarithms.
 func (p *pixels) readLikely(w lossWriter, v *graph.Value) (likely, logarithm *graph.Value) {
 	if p.likely {
-		return v, w.Op("Log", nil, w.Op("Add", nil, v, w.number(leastYes)))
+		return v, w.Op("Log", nil, w.Op("Add", nil, v, w.addConstant(leastYes)))
 	}
 	along := graph.Attrs{"axis": int64(p.classes)}
 	return w.Op("Softmax", along, v), w.Op("LogSoftmax", along, v)

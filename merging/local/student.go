@@ -48,7 +48,7 @@ func (s *student) writeGraph() (*graph.Graph, error) {
 	for _, u := range s.model.trained {
 		s.wanted = append(s.wanted, u.value.Name)
 	}
-	g, err := s.model.graph(s.model.adopted).Free(s.wanted...)
+	g, err := s.model.copyGraph(s.model.adopted).Free(s.wanted...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (s *student) writeGraph() (*graph.Graph, error) {
 	return g, nil
 }
 
-// backward is the loss on a picture that the original has answered, and its gradient to each parameter.
-func (s *student) backward(picture []byte, answers []direct.Output) (loss float32, gradients [][]float32, err error) {
+// runBackward is the loss on a picture that the original has answered, and its gradient to each parameter.
+func (s *student) runBackward(picture []byte, answers []direct.Output) (loss float32, gradients [][]float32, err error) {
 	s.data[0] = picture
 	for i, u := range s.model.trained {
 		s.data[1+i] = littleEndian(u.parameter.values)

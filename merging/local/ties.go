@@ -37,7 +37,7 @@ func (s *session) Tie(ties []merging.Tie) error {
 	}
 	trains := make([]bool, len(s.models))
 	for _, t := range ties {
-		s.tie(t, before, tied, trains)
+		s.tieLayers(t, before, tied, trains)
 	}
 	for i, m := range s.models {
 		if trains[i] {
@@ -47,12 +47,12 @@ func (s *session) Tie(ties []merging.Tie) error {
 	return nil
 }
 
-// tie shares the weights of a tie's members: the donor's, or a parameter that all of them are uses of.
-func (s *session) tie(t merging.Tie, before []*parameter, tied []map[*graph.Value]bool, trains []bool) {
+// tieLayers shares the weights of a tie's members: the donor's, or a parameter that all of them are uses of.
+func (s *session) tieLayers(t merging.Tie, before []*parameter, tied []map[*graph.Value]bool, trains []bool) {
 	var joint *parameter
 	for _, member := range t.Members {
 		m := s.models[member.Model]
-		weights := m.layer(member.Layer).Weights
+		weights := m.findLayer(member.Layer).Weights
 		tied[member.Model][weights] = true
 		switch {
 		case t.Donor == merging.NoDonor:
@@ -74,7 +74,7 @@ func (s *session) tie(t merging.Tie, before []*parameter, tied []map[*graph.Valu
 // donated is the weights of a tie's donor.
 func (s *session) donated(t merging.Tie) *graph.Tensor {
 	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == t.Donor })
-	return s.models[t.Donor].layer(t.Members[i].Layer).Weights.Const
+	return s.models[t.Donor].findLayer(t.Members[i].Layer).Weights.Const
 }
 
 // averageWeights is the mean of the weights in a tie's members' files.
@@ -82,7 +82,7 @@ func (s *session) averageWeights(t merging.Tie) *graph.Tensor {
 	var sum []float32
 	var like *graph.Tensor
 	for _, member := range t.Members {
-		like = s.models[member.Model].layer(member.Layer).Weights.Const
+		like = s.models[member.Model].findLayer(member.Layer).Weights.Const
 		if sum == nil {
 			sum = make([]float32, like.Len())
 		}
@@ -158,7 +158,7 @@ func (s *session) checkTie(t merging.Tie, seen map[merging.Member]bool) error {
 			return fmt.Errorf("got model %d, want one of %d", member.Model, len(s.models))
 		}
 		m := s.models[member.Model]
-		l := m.layer(member.Layer)
+		l := m.findLayer(member.Layer)
 		switch {
 		case l == nil:
 			return fmt.Errorf("%s has no layer %q", m.File, member.Layer)
@@ -184,7 +184,7 @@ func (s *session) checkTie(t merging.Tie, seen map[merging.Member]bool) error {
 // Constants implements merging.Session.
 func (s *session) Constants(at int) map[string][]float32 {
 	named := map[string][]float32{}
-	for v, t := range s.models[at].constants() {
+	for v, t := range s.models[at].changedConstants() {
 		if !slices.Equal(t.Data, v.Const.Data) {
 			named[v.Name] = elementsOf(t)
 		}

@@ -134,11 +134,11 @@ func TestThreadsDoNotChangeWeights(t *testing.T) {
 func TestWhatCannotBeJudgedIsRefused(t *testing.T) {
 	few := merging.Score{Value: 1, Objects: 99, Frames: 30}
 	m := model{TrainedModel: merging.TrainedModel{Name: "door", Clip: "door.mp4"}}
-	if err := m.judge(few, merging.HeldOut); err == nil || err.Error() != "door.mp4: model door cannot be judged: 99 objects in the 30 frames held out, want 100" {
+	if err := m.checkScore(few, merging.HeldOut); err == nil || err.Error() != "door.mp4: model door cannot be judged: 99 objects in the 30 frames held out, want 100" {
 		t.Errorf("got %v", err)
 	}
 	few.Objects++
-	if err := m.judge(few, merging.HeldOut); err != nil {
+	if err := m.checkScore(few, merging.HeldOut); err != nil {
 		t.Errorf("100 objects: %v", err)
 	}
 	models, _ := toys(t, 4)

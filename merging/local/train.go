@@ -26,10 +26,10 @@ func (s *session) Train(ctx context.Context, models []int, epochs, rate float64)
 	models = slices.DeleteFunc(slices.Clone(models), func(i int) bool { return len(s.models[i].trained) == 0 })
 	for _, i := range models {
 		m := s.models[i]
-		if err := s.prepare(ctx, i); err != nil {
+		if err := s.prepareStep(ctx, i); err != nil {
 			return nil, err
 		}
-		n := float64(len(m.feed.part(0)))
+		n := float64(len(m.feed.framesOf(0)))
 		from[i] = int(s.epochs[i]*n + 1e-6)
 		count[i] = int((s.epochs[i]+epochs)*n+1e-6) - from[i]
 		steps = max(steps, (count[i]+s.o.Batch-1)/s.o.Batch)
@@ -58,8 +58,8 @@ func (s *session) Train(ctx context.Context, models []int, epochs, rate float64)
 	return losses, nil
 }
 
-// prepare has all workers ready to train a model.
-func (s *session) prepare(ctx context.Context, at int) error {
+// prepareStep has all workers ready to train a model.
+func (s *session) prepareStep(ctx context.Context, at int) error {
 	m := s.models[at]
 	if err := m.readClip(ctx, s.o.FrameBytes); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *session) prepare(ctx context.Context, at int) error {
 
 // takeStep moves all parameters once, by the mean gradient of each model's frames.
 func (s *session) takeStep(ctx context.Context, batch []*sample, rate float64) error {
-	err := s.split(ctx, len(batch), func(worker, i int) error { return s.backward(s.workers[worker], batch[i]) })
+	err := s.splitWork(ctx, len(batch), func(worker, i int) error { return s.runBackward(s.workers[worker], batch[i]) })
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func finite(values []float32) bool {
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
-// backward has a worker answer a frame by the original, and compute the student's loss on it and its gradients.
-func (s *session) backward(w *worker, x *sample) error {
+// runBackward has a worker answer a frame by the original, and compute the student's loss on it and its gradients.
+func (s *session) runBackward(w *worker, x *sample) error {
 	m := s.models[x.model]
 	p := s.drawFrame(x)
 	data := p.writeInput(m.input)
@@ -145,18 +145,18 @@ func (s *session) backward(w *worker, x *sample) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.File, err)
 	}
-	x.loss, x.gradients, err = w.students[x.model].backward(data, answers)
+	x.loss, x.gradients, err = w.students[x.model].runBackward(data, answers)
 	return err
 }
 
 // drawFrame is a frame of a model's feed: each once an epoch, in an order and altered as the seed says.
 func (s *session) drawFrame(x *sample) picture {
-	frames := s.models[x.model].feed.part(0)
+	frames := s.models[x.model].feed.framesOf(0)
 	epoch, model := uint64(x.number/len(frames)), uint64(x.model)
 	order := rand.New(rand.NewPCG(s.seed, epoch<<16|model)).Perm(len(frames))
 	p := frames[order[x.number%len(frames)]]
 	if s.o.Unaltered {
 		return p
 	}
-	return alter(p, rand.New(rand.NewPCG(s.seed+1, uint64(x.number)<<16|model)))
+	return alterPicture(p, rand.New(rand.NewPCG(s.seed+1, uint64(x.number)<<16|model)))
 }

@@ -53,7 +53,7 @@ type suite struct {
 	Pair
 }
 
-func (s *suite) open(t *testing.T, seed uint64) merging.Session {
+func (s *suite) openSession(t *testing.T, seed uint64) merging.Session {
 	t.Helper()
 	opened, err := s.trainer.Open(context.Background(), s.Models, seed)
 	if err != nil {
@@ -63,15 +63,15 @@ func (s *suite) open(t *testing.T, seed uint64) merging.Session {
 	return opened
 }
 
-// ties are of the groups from a number to another one.
-func (s *suite) ties(from, to, donor int) (ties []merging.Tie) {
+// tiesBetween are of the groups from a number to another one.
+func (s *suite) tiesBetween(from, to, donor int) (ties []merging.Tie) {
 	for _, g := range s.Plan.Groups[from:to] {
 		ties = append(ties, merging.Tie{Members: g.Members, Donor: donor})
 	}
 	return ties
 }
 
-func (s *suite) all() []merging.Tie { return s.ties(0, len(s.Plan.Groups), donor) }
+func (s *suite) all() []merging.Tie { return s.tiesBetween(0, len(s.Plan.Groups), donor) }
 
 func mustTie(t *testing.T, in merging.Session, ties []merging.Tie) {
 	t.Helper()
@@ -80,7 +80,7 @@ func mustTie(t *testing.T, in merging.Session, ties []merging.Tie) {
 	}
 }
 
-func (s *suite) train(t *testing.T, in merging.Session) []float64 {
+func (s *suite) trainEpoch(t *testing.T, in merging.Session) []float64 {
 	t.Helper()
 	losses, err := in.Train(context.Background(), []int{adopter, donor}, s.Epochs, s.Rate)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *suite) train(t *testing.T, in merging.Session) []float64 {
 	return losses
 }
 
-func snapshot(t *testing.T, of merging.Session) []byte {
+func takeSnapshot(t *testing.T, of merging.Session) []byte {
 	t.Helper()
 	data, err := of.Snapshot()
 	if err != nil {
@@ -106,9 +106,9 @@ func same(a, b map[string][]float32) bool {
 func (s *suite) equalSeeds(t *testing.T) {
 	var found []map[string][]float32
 	for _, seed := range []uint64{1, 1, 2} {
-		in := s.open(t, seed)
+		in := s.openSession(t, seed)
 		mustTie(t, in, s.all())
-		s.train(t, in)
+		s.trainEpoch(t, in)
 		found = append(found, in.Constants(adopter))
 	}
 	if !same(found[0], found[1]) {
@@ -120,20 +120,20 @@ func (s *suite) equalSeeds(t *testing.T) {
 }
 
 func (s *suite) restored(t *testing.T) {
-	in := s.open(t, 1)
-	untouched := snapshot(t, in)
+	in := s.openSession(t, 1)
+	untouched := takeSnapshot(t, in)
 	mustTie(t, in, s.all())
-	s.train(t, in)
-	kept := snapshot(t, in)
-	s.train(t, in)
+	s.trainEpoch(t, in)
+	kept := takeSnapshot(t, in)
+	s.trainEpoch(t, in)
 	want := in.Constants(adopter)
-	mustTie(t, in, s.ties(0, 1, donor))
-	s.train(t, in)
-	for name, at := range map[string]merging.Session{"the session": in, "another session": s.open(t, 1)} {
+	mustTie(t, in, s.tiesBetween(0, 1, donor))
+	s.trainEpoch(t, in)
+	for name, at := range map[string]merging.Session{"the session": in, "another session": s.openSession(t, 1)} {
 		if err := at.Restore(kept); err != nil {
 			t.Fatal(err)
 		}
-		s.train(t, at)
+		s.trainEpoch(t, at)
 		if !same(at.Constants(adopter), want) {
 			t.Errorf("%s has other weights after a snapshot than those of the first time", name)
 		}
@@ -170,9 +170,9 @@ func (s *suite) weights(t *testing.T, model int) (elements map[string][]float32,
 }
 
 func (s *suite) adopted(t *testing.T) {
-	in := s.open(t, 1)
+	in := s.openSession(t, 1)
 	mustTie(t, in, s.all())
-	s.train(t, in)
+	s.trainEpoch(t, in)
 	if n := len(in.Constants(donor)); n > 0 {
 		t.Errorf("%d constants of the donor changed", n)
 	}
@@ -190,11 +190,11 @@ func (s *suite) adopted(t *testing.T) {
 }
 
 func (s *suite) untied(t *testing.T) {
-	in := s.open(t, 1)
+	in := s.openSession(t, 1)
 	mustTie(t, in, s.all())
-	s.train(t, in)
+	s.trainEpoch(t, in)
 	half := len(s.Plan.Groups) / 2
-	mustTie(t, in, s.ties(0, half, donor))
+	mustTie(t, in, s.tiesBetween(0, half, donor))
 	_, names := s.weights(t, adopter)
 	now := in.Constants(adopter)
 	for i, g := range s.Plan.Groups {
@@ -206,7 +206,7 @@ func (s *suite) untied(t *testing.T) {
 	if n := len(in.Constants(adopter)); n > 0 {
 		t.Errorf("%d constants differ from the file's without ties", n)
 	}
-	if losses := s.train(t, in); slices.Max(losses) > 0 || len(in.Constants(adopter)) > 0 {
+	if losses := s.trainEpoch(t, in); slices.Max(losses) > 0 || len(in.Constants(adopter)) > 0 {
 		t.Errorf("training without ties has losses %v and changed %d constants", losses, len(in.Constants(adopter)))
 	}
 }
@@ -216,9 +216,9 @@ func (s *suite) joint(t *testing.T) {
 	if i < 0 {
 		t.Skip("the trainer trains no copy for two")
 	}
-	in := s.open(t, 1)
-	mustTie(t, in, s.ties(i, i+1, merging.NoDonor))
-	s.train(t, in)
+	in := s.openSession(t, 1)
+	mustTie(t, in, s.tiesBetween(i, i+1, merging.NoDonor))
+	s.trainEpoch(t, in)
 	var copies [2][]float32
 	g := s.Plan.Groups[i]
 	for m := range copies {
@@ -235,9 +235,9 @@ func (s *suite) joint(t *testing.T) {
 }
 
 func (s *suite) mean(t *testing.T) {
-	in := s.open(t, 1)
-	mustTie(t, in, s.ties(0, 1, merging.MeanDonor))
-	s.train(t, in)
+	in := s.openSession(t, 1)
+	mustTie(t, in, s.tiesBetween(0, 1, merging.MeanDonor))
+	s.trainEpoch(t, in)
 	g := s.Plan.Groups[0]
 	var files [2][]float32
 	for m := range files {
@@ -260,8 +260,8 @@ func (s *suite) mean(t *testing.T) {
 }
 
 func (s *suite) named(t *testing.T) {
-	in := s.open(t, 1)
-	mustTie(t, in, s.ties(0, 1, merging.MeanDonor))
+	in := s.openSession(t, 1)
+	mustTie(t, in, s.tiesBetween(0, 1, merging.MeanDonor))
 	before := in.Constants(donor)
 	losses, err := in.Train(context.Background(), []int{adopter}, s.Epochs, s.Rate)
 	if err != nil || losses[donor] != 0 || !same(in.Constants(donor), before) {
@@ -273,7 +273,7 @@ func (s *suite) named(t *testing.T) {
 }
 
 func (s *suite) learns(t *testing.T) {
-	in, ctx := s.open(t, 1), context.Background()
+	in, ctx := s.openSession(t, 1), context.Background()
 	evaluate := func() merging.Score {
 		score, err := in.Evaluate(ctx, adopter, merging.HeldOut)
 		if err != nil {
@@ -288,10 +288,10 @@ func (s *suite) learns(t *testing.T) {
 		t.Errorf("the file's own network has %+v, want all objects", score)
 	}
 	mustTie(t, in, s.all())
-	strange, first := evaluate(), s.train(t, in)[adopter]
+	strange, first := evaluate(), s.trainEpoch(t, in)[adopter]
 	last := first
 	for range 4 {
-		last = s.train(t, in)[adopter]
+		last = s.trainEpoch(t, in)[adopter]
 	}
 	if last >= first {
 		t.Errorf("the loss is %v, and was %v at first", last, first)
@@ -305,8 +305,8 @@ func (s *suite) learns(t *testing.T) {
 }
 
 func (s *suite) refused(t *testing.T) {
-	in := s.open(t, 1)
-	good := s.ties(0, 1, donor)
+	in := s.openSession(t, 1)
+	good := s.tiesBetween(0, 1, donor)
 	mustTie(t, in, good)
 	was := in.Constants(adopter)
 	g := good[0].Members
@@ -315,7 +315,7 @@ func (s *suite) refused(t *testing.T) {
 		"no such model":         {{Members: []merging.Member{g[0], {Model: 2, Layer: g[1].Layer}}, Donor: donor}},
 		"no member":             {{Donor: donor}},
 		"a donor that has none": {{Members: g[:1], Donor: donor}},
-		"a layer tied twice":    append(s.ties(0, 1, donor), good...),
+		"a layer tied twice":    append(s.tiesBetween(0, 1, donor), good...),
 		"another signature":     {{Members: []merging.Member{g[0], s.other(g[1])}, Donor: donor}},
 	} {
 		if err := in.Tie(ties); err == nil {
@@ -336,11 +336,11 @@ func (s *suite) other(than merging.Member) merging.Member {
 }
 
 func (s *suite) ended(t *testing.T) {
-	in := s.open(t, 1)
+	in := s.openSession(t, 1)
 	mustTie(t, in, s.all())
-	s.train(t, in)
-	kept := snapshot(t, in)
-	s.train(t, in)
+	s.trainEpoch(t, in)
+	kept := takeSnapshot(t, in)
+	s.trainEpoch(t, in)
 	want := in.Constants(adopter)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -350,7 +350,7 @@ func (s *suite) ended(t *testing.T) {
 	if err := in.Restore(kept); err != nil {
 		t.Fatal(err)
 	}
-	if s.train(t, in); !same(in.Constants(adopter), want) {
+	if s.trainEpoch(t, in); !same(in.Constants(adopter), want) {
 		t.Error("training after a context that has ended and a restored snapshot gives other weights")
 	}
 }

@@ -47,7 +47,7 @@ const (
 func (s *Search) newAttempt(ties []merging.Tie) *attempt {
 	a := &attempt{ties: ties, target: s.o.Target, originals: s.originals, rate: s.o.Rate, decay: s.o.Decay, scores: slices.Clone(s.scores), lifts: make([]progress, len(s.originals))}
 	for i := range s.originals {
-		changing := slices.DeleteFunc(slices.Clone(ties), func(t merging.Tie) bool { return !s.changes(t, i) })
+		changing := slices.DeleteFunc(slices.Clone(ties), func(t merging.Tie) bool { return !s.changesModel(t, i) })
 		if len(changing) > 0 {
 			a.models = append(a.models, i)
 		}
@@ -61,8 +61,8 @@ func (s *Search) newAttempt(ties []merging.Tie) *attempt {
 	return a
 }
 
-// changes says whether a tie changes a model in another way than the last success.
-func (s *Search) changes(t merging.Tie, model int) bool {
+// changesModel says whether a tie changes a model in another way than the last success.
+func (s *Search) changesModel(t merging.Tie, model int) bool {
 	i := slices.IndexFunc(t.Members, func(m merging.Member) bool { return m.Model == model })
 	if i < 0 || t.Donor == model {
 		return false
@@ -76,16 +76,16 @@ func (s *Search) changes(t merging.Tie, model int) bool {
 func (a *attempt) nextPart() *Train {
 	share := 1.
 	for _, m := range a.models {
-		if g := gap(a.scores[m], a.originals[m], a.target); g > 0 {
-			share = math.Min(share, g/a.lift(m))
+		if g := scoreGap(a.scores[m], a.originals[m], a.target); g > 0 {
+			share = math.Min(share, g/a.expectedLift(m))
 		}
 	}
 	a.share = math.Min(math.Max(share, leastShare), mostEpochs-a.epochs)
 	return &Train{a.models, a.share, a.rate * math.Max(math.Pow(a.decay, a.epochs), leastRate)}
 }
 
-// lift is how much of a score a model gained in an epoch, the last time; all of it if it gained nothing, so that a whole epoch is next.
-func (a *attempt) lift(model int) float64 {
+// expectedLift is how much of a score a model gained in an epoch, the last time; all of it if it gained nothing, so that a whole epoch is next.
+func (a *attempt) expectedLift(model int) float64 {
 	p := a.lifts[model]
 	if a.epochs == 0 {
 		return firstLift
@@ -93,7 +93,7 @@ func (a *attempt) lift(model int) float64 {
 	if gained := a.scores[model].Low - p.low; gained > 0 {
 		return gained / a.share
 	}
-	return gap(a.scores[model], a.originals[model], a.target)
+	return scoreGap(a.scores[model], a.originals[model], a.target)
 }
 
 func (a *attempt) trained(losses []float64) {
@@ -106,13 +106,13 @@ func (a *attempt) trained(losses []float64) {
 	}
 }
 
-// decide judges scores of all models, and notes which have lifted.
-func (a *attempt) decide() verdict {
+// decideNext judges scores of all models, and notes which have lifted.
+func (a *attempt) decideNext() verdict {
 	unmet, worst, stuck := 0, math.Inf(1), 0.
 	for _, m := range a.models {
 		worst = math.Min(worst, a.scores[m].Low/a.originals[m].Value)
-		a.lifts[m].note(a.scores[m], a.epochs)
-		if gap(a.scores[m], a.originals[m], a.target) > 0 {
+		a.lifts[m].recordScore(a.scores[m], a.epochs)
+		if scoreGap(a.scores[m], a.originals[m], a.target) > 0 {
 			unmet++
 			stuck = math.Max(stuck, a.epochs-a.lifts[m].at)
 		}
@@ -136,8 +136,8 @@ func (a *attempt) decide() verdict {
 	return goesOn
 }
 
-// note takes a score: it is a lift if it is the best so far, or if the loss is the least while the score is 0.
-func (p *progress) note(score merging.Score, epochs float64) {
+// recordScore takes a score: it is a lift if it is the best so far, or if the loss is the least while the score is 0.
+func (p *progress) recordScore(score merging.Score, epochs float64) {
 	switch {
 	case !p.begun:
 		p.leastLoss = math.Inf(1)

@@ -132,14 +132,14 @@ func bulkOf(list []merging.Group) int {
 	return len(list)
 }
 
-func (g *groups) batch() []merging.Group { return g.waiting[0][:min(g.size, len(g.waiting[0]))] }
+func (g *groups) batchTies() []merging.Group { return g.waiting[0][:min(g.size, len(g.waiting[0]))] }
 
 func (g *groups) propose() []merging.Tie {
 	if len(g.waiting) == 0 || len(g.waiting[0]) == 0 {
 		return nil
 	}
 	ties := slices.Clone(g.kept)
-	for _, of := range g.batch() {
+	for _, of := range g.batchTies() {
 		t := merging.Tie{Members: of.Members, Donor: merging.NoDonor}
 		switch {
 		case g.mean:
@@ -147,13 +147,13 @@ func (g *groups) propose() []merging.Tie {
 		case !g.joint:
 			t.Donor = dearest(of.Members, g.cost)
 		}
-		ties = join(ties, t)
+		ties = joinTies(ties, t)
 	}
 	return ties
 }
 
-// join adds a tie, to one with the same layer if there is one: if either has no donor, it has none.
-func join(ties []merging.Tie, t merging.Tie) []merging.Tie {
+// joinTies adds a tie, to one with the same layer if there is one: if either has no donor, it has none.
+func joinTies(ties []merging.Tie, t merging.Tie) []merging.Tie {
 	tied := func(m merging.Member) func(merging.Tie) bool {
 		return func(o merging.Tie) bool { return slices.Contains(o.Members, m) }
 	}
@@ -180,7 +180,7 @@ func dearest(members []merging.Member, cost []float64) int {
 }
 
 func (g *groups) judged(success bool) {
-	n := len(g.batch())
+	n := len(g.batchTies())
 	switch {
 	case success:
 		g.kept = g.propose()
@@ -191,7 +191,7 @@ func (g *groups) judged(success bool) {
 	case !g.joint && !g.mean:
 		g.joint = true
 	default:
-		g.halve()
+		g.halveBatch()
 		g.joint = g.only
 	}
 	if len(g.waiting[0]) == 0 {
@@ -200,8 +200,8 @@ func (g *groups) judged(success bool) {
 	}
 }
 
-// halve leaves of the first group the members farther from their networks' inputs, or nothing where those save no more than the next group does.
-func (g *groups) halve() {
+// halveBatch leaves of the first group the members farther from their networks' inputs, or nothing where those save no more than the next group does.
+func (g *groups) halveBatch() {
 	list := g.waiting[0]
 	first, next := list[0], int64(0)
 	first.Members = laterHalf(first.Members, g.plan)

@@ -134,7 +134,7 @@ func (s *Search) Step(at time.Duration, e Event) []Action {
 		if s.now == nil {
 			return s.judgeOriginal(at, e.Score)
 		}
-		return s.judge(at, e)
+		return s.judgeAttempt(at, e)
 	case *Trained:
 		s.now.trained(e.Losses)
 		return s.evaluateNext(nil)
@@ -149,22 +149,22 @@ func (s *Search) judgeOriginal(at time.Duration, score merging.Score) []Action {
 	s.originals = append(s.originals, score)
 	switch {
 	case score.Objects < leastObjects:
-		return refuse("model %s: its own network finds %d objects in the held-out frames of its clip, want at least %d to judge by: give a longer or busier clip", name, score.Objects, leastObjects)
+		return refuseWith("model %s: its own network finds %d objects in the held-out frames of its clip, want at least %d to judge by: give a longer or busier clip", name, score.Objects, leastObjects)
 	case !(score.Value > 0):
-		return refuse("model %s: its score of its own answers is %g, want above 0: is it the right decoder?", name, score.Value)
+		return refuseWith("model %s: its score of its own answers is %g, want above 0: is it the right decoder?", name, score.Value)
 	case model+1 < len(s.plan.Models):
 		return []Action{&Evaluate{model + 1}}
 	}
 	s.scores = s.originals
-	return s.propose(at, []Action{&Keep{Success}, &Ship{Scores: slices.Clone(s.originals)}})
+	return s.proposeNext(at, []Action{&Keep{Success}, &Ship{Scores: slices.Clone(s.originals)}})
 }
 
-func refuse(format string, args ...any) []Action {
+func refuseWith(format string, args ...any) []Action {
 	return []Action{&Done{fmt.Sprintf(format, args...), true}}
 }
 
-// propose begins the next attempt behind some actions, or ends the search.
-func (s *Search) propose(at time.Duration, actions []Action) []Action {
+// proposeNext begins the next attempt behind some actions, or ends the search.
+func (s *Search) proposeNext(at time.Duration, actions []Action) []Action {
 	ties := s.policy.propose()
 	switch {
 	case ties == nil:
@@ -191,24 +191,24 @@ func (s *Search) evaluateNext(actions []Action) []Action {
 	return append(actions, &Evaluate{s.now.models[s.now.judged]})
 }
 
-// judge takes a score, and those of all models together decide.
-func (s *Search) judge(at time.Duration, e *Scored) []Action {
+// judgeAttempt takes a score, and those of all models together decide.
+func (s *Search) judgeAttempt(at time.Duration, e *Scored) []Action {
 	a := s.now
 	a.scores[e.Model] = e.Score
 	if a.judged++; a.judged < len(a.models) {
 		return s.evaluateNext(nil)
 	}
 	a.judged = 0
-	switch verdict := a.decide(); {
+	switch verdict := a.decideNext(); {
 	case verdict == met:
 		s.policy.judged(true)
 		s.kept, s.scores = a.ties, a.scores
-		return s.propose(at, []Action{&Keep{Success}, &Ship{s.attempts, a.ties, s.Saved(a.ties), slices.Clone(a.scores)}})
+		return s.proposeNext(at, []Action{&Keep{Success}, &Ship{s.attempts, a.ties, s.Saved(a.ties), slices.Clone(a.scores)}})
 	case at >= s.o.Budget:
 		return []Action{&Done{Reason: OutOfBudget}}
 	case verdict == failed:
 		s.policy.judged(false)
-		return s.propose(at, []Action{&Return{Success}})
+		return s.proposeNext(at, []Action{&Return{Success}})
 	case verdict == stalled:
 		return []Action{&Return{Best}, a.nextPart()}
 	case verdict == lifted:
@@ -217,7 +217,7 @@ func (s *Search) judge(at time.Duration, e *Scored) []Action {
 	return []Action{a.nextPart()}
 }
 
-// gap is how much a score lacks of a model's target, none below 0.
-func gap(score, original merging.Score, target float64) float64 {
+// scoreGap is how much a score lacks of a model's target, none below 0.
+func scoreGap(score, original merging.Score, target float64) float64 {
 	return math.Max(0, target*original.Value-score.Low)
 }

@@ -37,7 +37,7 @@ func (d *Loader) Tell(info *wire.ExecutorInfo) (known int) {
 // positions that no model has any more. Which models are there now is theirs to settle.
 func (d *Loader) Found(known int, gone []*Model) {
 	for _, m := range gone {
-		d.forget(m.number)
+		d.forgetWeights(m.number)
 	}
 	for _, w := range d.news {
 		has := func(m wire.ModelInfo) bool { return slices.Contains(m.Weights, w) }
@@ -47,8 +47,8 @@ func (d *Loader) Found(known int, gone []*Model) {
 	}
 }
 
-// forget has what nobody else needs of a model's weights dropped.
-func (d *Loader) forget(n ModelID) {
+// forgetWeights has what nobody else needs of a model's weights dropped.
+func (d *Loader) forgetWeights(n ModelID) {
 	for _, c := range d.memory.Remove(n) {
 		d.stray = append(d.stray, uint32(c))
 	}
@@ -100,7 +100,7 @@ func (d *Loader) Renew(m *Model, passes int) {
 		_, _ = d.memory.Begin(m.number, 0, nil)
 		d.memory.End(old, 0)
 	}
-	d.forget(old)
+	d.forgetWeights(old)
 }
 
 // Remove takes a model that is gone from the executor. Its weights stay until Found.

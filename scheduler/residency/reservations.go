@@ -68,7 +68,7 @@ func (s *stream) framePeriod() float64 {
 	return sum / float64(len(s.gaps))
 }
 
-func (s *stream) use() float64 { return s.Cost / max(s.framePeriod(), 1e-9) }
+func (s *stream) deviceUse() float64 { return s.Cost / max(s.framePeriod(), 1e-9) }
 
 // peakUse is the use while there is a frame to compute: each frame has until its deadline, even if the next one comes later.
 func (s *stream) peakUse() float64 {
@@ -96,7 +96,7 @@ func (l *Reservations) Admit(now float64, name string, f Reservation, block floa
 	shortest := f.Deadline
 	before := l.before(s)
 	for _, t := range before {
-		r.Use += t.use()
+		r.Use += t.deviceUse()
 		r.Peak += t.peakUse()
 		shortest = min(shortest, t.Deadline)
 	}
@@ -189,7 +189,7 @@ func (l *Reservations) Use(now float64) float64 {
 	sum := 0.0
 	for _, s := range l.streams {
 		if s.admitted {
-			sum += s.use()
+			sum += s.deviceUse()
 		}
 	}
 	return sum

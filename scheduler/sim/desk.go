@@ -67,7 +67,7 @@ func (d *Desk) Step(now time.Duration, from scheduler.PeerID, msg wire.Message) 
 	case *wire.Done:
 		d.Running, d.changed = false, true
 		for _, it := range m.Items {
-			d.send(frontend, &wire.Result{Job: it.Job, Output: it.Output, Finish: engine.FinishLength})
+			d.sendMessages(frontend, &wire.Result{Job: it.Job, Output: it.Output, Finish: engine.FinishLength})
 		}
 	case *wire.Loaded:
 		d.Loading, d.changed = false, true
@@ -81,7 +81,7 @@ func (d *Desk) Step(now time.Duration, from scheduler.PeerID, msg wire.Message) 
 	return d.out
 }
 
-func (d *Desk) send(to scheduler.PeerID, m wire.Message) {
+func (d *Desk) sendMessages(to scheduler.PeerID, m wire.Message) {
 	d.out = append(d.out, scheduler.Envelope{To: to, Msg: m})
 }
 
@@ -93,7 +93,7 @@ func (d *Desk) Run(jobs ...*Job) {
 	for _, j := range jobs {
 		m.Items = append(m.Items, wire.RunItem{Job: j.ID, Work: itemOf(j.work)})
 	}
-	d.send(d.executor, m)
+	d.sendMessages(d.executor, m)
 }
 
 func itemOf(w engine.Work) wire.ItemWork {
@@ -110,13 +110,13 @@ func itemOf(w engine.Work) wire.ItemWork {
 func (d *Desk) Load(model int, weights []uint32) {
 	d.serial++
 	d.Loading = true
-	d.send(d.executor, &wire.Load{Serial: d.serial, Model: d.models[model], Weights: weights})
+	d.sendMessages(d.executor, &wire.Load{Serial: d.serial, Model: d.models[model], Weights: weights})
 }
 
 // Drop frees weights.
 func (d *Desk) Drop(weights []uint32) {
 	if len(weights) > 0 {
-		d.send(d.executor, &wire.Drop{Weights: weights})
+		d.sendMessages(d.executor, &wire.Drop{Weights: weights})
 	}
 }
 
@@ -124,7 +124,7 @@ func (d *Desk) Drop(weights []uint32) {
 func (d *Desk) Expire(jobs []*Job) {
 	for _, j := range jobs {
 		j.late = wire.Result{Job: j.ID, Err: errLate}
-		d.send(frontend, &j.late)
+		d.sendMessages(frontend, &j.late)
 	}
 }
 

@@ -48,8 +48,10 @@ func newDevice(w *world, e Executor) *device {
 	return d
 }
 
-// answer tells the scheduler.
-func (d *device) answer(m wire.Message) error { return d.world.tell(scheduler.PeerID(d.Name), m) }
+// answerScheduler tells the scheduler.
+func (d *device) answerScheduler(m wire.Message) error {
+	return d.world.tellScheduler(scheduler.PeerID(d.Name), m)
+}
 
 // receiveMessage handles a message from the scheduler.
 func (d *device) receiveMessage(msg wire.Message) error {
@@ -68,9 +70,9 @@ func (d *device) receiveMessage(msg wire.Message) error {
 		p.parked = false
 		p.task = task{left: p.rest, done: func() error { return d.endPass(p) }}
 		p.rest = 0
-		d.compute.start(&p.task)
+		d.compute.startTask(&p.task)
 	case *wire.Load:
-		return d.load(m)
+		return d.loadWeights(m)
 	case *wire.Drop:
 		for _, i := range m.Weights {
 			if d.resident[i] {
@@ -80,7 +82,7 @@ func (d *device) receiveMessage(msg wire.Message) error {
 		}
 	case *wire.Abort:
 		if p := d.passes[m.Pass]; p != nil {
-			d.compute.stop(&p.task)
+			d.compute.stopTask(&p.task)
 			d.removePass(p)
 		}
 	}
@@ -108,7 +110,7 @@ func (d *device) startPass(run *wire.Run) error {
 			d.world.jobs[it.Job-1].earliest = d.lastFree
 		}
 	}
-	d.compute.start(&p.task)
+	d.compute.startTask(&p.task)
 	return nil
 }
 
@@ -173,14 +175,14 @@ func (d *device) pausePass(p *pass) {
 		return
 	}
 	stands := p.task.end == nil // another one is nested in it
-	d.compute.stop(&p.task)
+	d.compute.stopTask(&p.task)
 	p.rest = p.took - completed*layer
 	p.task = task{left: completed*layer - done, done: func() error {
 		p.parked = true
-		return d.answer(&wire.Paused{Pass: p.run.Pass, Share: float64(completed) / float64(p.layers)})
+		return d.answerScheduler(&wire.Paused{Pass: p.run.Pass, Share: float64(completed) / float64(p.layers)})
 	}}
 	if !stands {
-		d.compute.start(&p.task)
+		d.compute.startTask(&p.task)
 	}
 }
 
@@ -192,7 +194,7 @@ func (d *device) nestPass(p *pass) error {
 	outer := d.runningPass()
 	d.passes[p.run.Pass] = p
 	if outer == nil {
-		d.compute.start(&p.task)
+		d.compute.startTask(&p.task)
 		return nil
 	}
 	d.nested = p
@@ -204,12 +206,12 @@ func (d *device) nestPass(p *pass) error {
 		case d.passes[p.run.Pass] != p:
 			return nil // it has been aborted
 		case outer.task.end == nil:
-			d.compute.start(&p.task) // the running one has ended first
+			d.compute.startTask(&p.task) // the running one has ended first
 			return nil
 		}
-		d.compute.stop(&outer.task)
+		d.compute.stopTask(&outer.task)
 		p.outer = outer
-		d.compute.start(&p.task)
+		d.compute.startTask(&p.task)
 		return nil
 	})
 	return nil
@@ -229,7 +231,7 @@ func (d *device) endPass(p *pass) error {
 		r.Device = time.Duration(float64(p.took) * unitsOf(it.Work) / units)
 		done.Items = append(done.Items, itemResult(it))
 	}
-	return d.answer(done)
+	return d.answerScheduler(done)
 }
 
 func (d *device) removePass(p *pass) {
@@ -238,7 +240,7 @@ func (d *device) removePass(p *pass) {
 		d.nested = nil
 	}
 	if outer := p.outer; outer != nil && d.passes[outer.run.Pass] == outer {
-		d.compute.start(&outer.task)
+		d.compute.startTask(&outer.task)
 	}
 }
 
@@ -252,8 +254,8 @@ func (d *device) runningPass() *pass {
 	return nil
 }
 
-// load brings weights.
-func (d *device) load(m *wire.Load) error {
+// loadWeights brings weights.
+func (d *device) loadWeights(m *wire.Load) error {
 	if d.loading {
 		return fmt.Errorf("%s is told to load while it loads", d.Name)
 	}
@@ -269,12 +271,12 @@ func (d *device) load(m *wire.Load) error {
 	}
 	d.loading = true
 	began := d.world.now
-	d.channel.start(&task{left: time.Duration(float64(bytes) / rate * 1e9), done: func() error {
+	d.channel.startTask(&task{left: time.Duration(float64(bytes) / rate * 1e9), done: func() error {
 		d.loading = false
 		for _, i := range m.Weights {
 			d.resident[i] = true
 		}
-		return d.answer(&wire.Loaded{Serial: m.Serial, Count: len(m.Weights), Took: d.world.now - began})
+		return d.answerScheduler(&wire.Loaded{Serial: m.Serial, Count: len(m.Weights), Took: d.world.now - began})
 	}})
 	return nil
 }

@@ -75,9 +75,9 @@ type task struct {
 	end  *event // nil: it stands still
 }
 
-// start begins a task, or lets one go on that stands still.
-func (p *processor) start(t *task) {
-	p.account()
+// startTask begins a task, or lets one go on that stands still.
+func (p *processor) startTask(t *task) {
+	p.accountTasks()
 	before := p.rate()
 	p.tasks = append(p.tasks, t)
 	if rate := p.rate(); rate != before {
@@ -87,9 +87,9 @@ func (p *processor) start(t *task) {
 	}
 }
 
-// stop has a task stand still.
-func (p *processor) stop(t *task) {
-	p.account()
+// stopTask has a task stand still.
+func (p *processor) stopTask(t *task) {
+	p.accountTasks()
 	before := p.rate()
 	for i, o := range p.tasks {
 		if o == t {
@@ -107,7 +107,7 @@ func (p *processor) stop(t *task) {
 
 // work is how much of a task is left now.
 func (p *processor) workLeft(t *task) time.Duration {
-	p.account()
+	p.accountTasks()
 	return t.left
 }
 
@@ -119,8 +119,8 @@ func (p *processor) rate() float64 {
 	return 1
 }
 
-// account takes what has been done since the last time off the tasks.
-func (p *processor) account() {
+// accountTasks takes what has been done since the last time off the tasks.
+func (p *processor) accountTasks() {
 	elapsed := p.loop.now - p.since
 	p.since = p.loop.now
 	if elapsed == 0 || len(p.tasks) == 0 {
@@ -151,7 +151,7 @@ func (p *processor) scheduleEnd(t *task, rate float64) {
 		wait = time.Duration(float64(wait) / rate)
 	}
 	t.end = p.loop.after(max(0, wait), func() error {
-		p.stop(t)
+		p.stopTask(t)
 		return t.done()
 	})
 }

@@ -15,14 +15,14 @@ func TestTasksShareTheSlots(t *testing.T) {
 	begin := func(name string, at, work time.Duration) *task {
 		k := &task{left: work}
 		k.done = func() error { ended = append(ended, fmt.Sprint(name, " ", l.now)); return nil }
-		l.after(at, func() error { p.start(k); return nil })
+		l.after(at, func() error { p.startTask(k); return nil })
 		return k
 	}
 	begin("a", 0, 4*time.Second)
 	b := begin("b", 0, 4*time.Second)
 	begin("c", time.Second, 4*time.Second) // three on two slots: 2/3 each
-	l.after(4*time.Second, func() error { p.stop(b); return nil })
-	l.after(10*time.Second, func() error { p.start(b); return nil })
+	l.after(4*time.Second, func() error { p.stopTask(b); return nil })
+	l.after(10*time.Second, func() error { p.startTask(b); return nil })
 	for {
 		if _, ok := l.nextEvent(); !ok {
 			break

@@ -132,21 +132,21 @@ const frontend = "frontend"
 // Run simulates the world.
 func (s World) Run() (*Outcome, error) {
 	w := &world{scheduler: s.Scheduler, until: s.Until, devices: map[scheduler.PeerID]*device{}}
-	if err := w.tell(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
+	if err := w.tellScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err
 	}
 	for _, e := range s.Executors {
 		w.devices[scheduler.PeerID(e.Name)] = newDevice(w, e)
 		for range 1 + min(len(e.Models), 1) { // the second one has heard the Welcome: weights are loaded then
-			if err := w.tell(scheduler.PeerID(e.Name), e.newHello()); err != nil {
+			if err := w.tellScheduler(scheduler.PeerID(e.Name), e.newHello()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := w.run(s.Requests); err != nil {
+	if err := w.runUntilDone(s.Requests); err != nil {
 		return nil, fmt.Errorf("at %v: %w", w.now, err)
 	}
-	if err := w.tell(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
+	if err := w.tellScheduler(frontend, &wire.Hello{Role: wire.RoleFrontend, Name: frontend, Epoch: 1}); err != nil {
 		return nil, err // its Welcome brings the counters
 	}
 	out := &Outcome{Records: w.records, Stats: w.stats, Models: w.models}
@@ -155,7 +155,7 @@ func (s World) Run() (*Outcome, error) {
 	}
 	for _, e := range s.Executors {
 		d := w.devices[scheduler.PeerID(e.Name)]
-		d.compute.account()
+		d.compute.accountTasks()
 		out.Busy = append(out.Busy, d.compute.busy)
 		out.Loaded = append(out.Loaded, d.loaded)
 	}
@@ -165,9 +165,9 @@ func (s World) Run() (*Outcome, error) {
 // mostIdle is how many ticks nothing may happen while requests wait: a model may be kept for those that it expects.
 const mostIdle = 3600
 
-// run lets things happen in the order of their times: at one time requests come first, then executors answer, and a scheduler
+// runUntilDone lets things happen in the order of their times: at one time requests come first, then executors answer, and a scheduler
 // that wanted to be woken then knows of all of it.
-func (w *world) run(requests iter.Seq[Request]) error {
+func (w *world) runUntilDone(requests iter.Seq[Request]) error {
 	next, stop := iter.Pull(requests)
 	defer stop()
 	request, more := next()
@@ -180,7 +180,7 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		when, do := nextTick, func() error { return nil }
 		switch {
 		case due && (!ok || wake < at) && (!more || wake < request.At):
-			when, do = wake, func() error { return w.tell("", nil) }
+			when, do = wake, func() error { return w.tellScheduler("", nil) }
 		case more && (!ok || request.At <= at):
 			q := request
 			when, do = q.At, func() error { return w.submitRequest(q) }
@@ -199,7 +199,7 @@ func (w *world) run(requests iter.Seq[Request]) error {
 		}
 		if w.now >= nextTick {
 			nextTick = w.now + tick
-			if err := w.tell("", &wire.Tick{}); err != nil {
+			if err := w.tellScheduler("", &wire.Tick{}); err != nil {
 				return err
 			}
 		}
@@ -230,18 +230,18 @@ func (w *world) submitRequest(q Request) error {
 	case q.Frames == 0:
 		m.Work = &engine.Tokens{IDs: q.Tokens, Max: 1}
 	}
-	return w.tell(frontend, &m.Submit)
+	return w.tellScheduler(frontend, &m.Submit)
 }
 
-// tell gives the scheduler a message, and delivers what it sends: what that makes its clients send comes after it.
-func (w *world) tell(from scheduler.PeerID, msg wire.Message) error {
+// tellScheduler gives the scheduler a message, and delivers what it sends: what that makes its clients send comes after it.
+func (w *world) tellScheduler(from scheduler.PeerID, msg wire.Message) error {
 	w.inbox = append(w.inbox, message{from, msg})
 	if len(w.inbox) > 1 {
 		return nil // an outer call goes on with it
 	}
 	for i := 0; i < len(w.inbox); i++ {
 		for _, e := range w.scheduler.Step(w.now, w.inbox[i].from, w.inbox[i].msg) {
-			if err := w.deliver(e); err != nil {
+			if err := w.deliverMessage(e); err != nil {
 				return err
 			}
 		}
@@ -250,7 +250,7 @@ func (w *world) tell(from scheduler.PeerID, msg wire.Message) error {
 	return nil
 }
 
-func (w *world) deliver(e scheduler.Envelope) error {
+func (w *world) deliverMessage(e scheduler.Envelope) error {
 	if d := w.devices[e.To]; d != nil {
 		return d.receiveMessage(e.Msg)
 	}

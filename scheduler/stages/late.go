@@ -38,7 +38,7 @@ func (c *Core) markLate(now time.Time) []bool {
 			continue // though none waited before it
 		}
 		work += s.takes
-		c.keep(s)
+		c.keepStage(s)
 		for c.endsLate(now, work, s) && !c.late[i] {
 			longest := c.leaveOut()
 			c.late[longest.place] = true
@@ -62,15 +62,15 @@ func (c *Core) runningWork(now time.Time) (work time.Duration) {
 	return work
 }
 
-// refuse says whether s, which has just come and waits, is to be told at once that it cannot be in time, and when the like of it may
+// refuseLate says whether s, which has just come and waits, is to be told at once that it cannot be in time, and when the like of it may
 // be: not even alone, or it is left out as another is that waits and would have its chance before, being of a tenant whose share is no
 // larger. The first that is left out waits for that.
-func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refused bool) {
+func (c *Core) refuseLate(now time.Time, s *stage) (retryAfter time.Duration, refused bool) {
 	if !s.First || s.Due.IsZero() || c.parameters.Policy != OnTime {
 		return 0, false
 	}
 	if c.isLost(now, s) {
-		s.ratio.doubt()
+		s.ratio.doubtBelief()
 		return 0, true
 	}
 	late := c.markLate(now)
@@ -81,7 +81,7 @@ func (c *Core) refuse(now time.Time, s *stage) (retryAfter time.Duration, refuse
 	for i, o := range c.byDue {
 		switch {
 		case late[i]:
-			refused = refused || o != s && o.takes <= s.takes && o.tenant.share() <= s.tenant.share()
+			refused = refused || o != s && o.takes <= s.takes && o.tenant.slotTime() <= s.tenant.slotTime()
 		case !o.Apart:
 			work += o.takes
 		}
@@ -96,9 +96,9 @@ func (c *Core) dropLate(now time.Time) {
 	}
 	for i := 0; i < min(len(c.byDue), mostOrdered); {
 		if s := c.byDue[i]; c.isLost(now, s) {
-			s.ratio.doubt()
+			s.ratio.doubtBelief()
 			c.removeWaiting(s)
-			c.leave(s)
+			c.removeStage(s)
 			c.actions = append(c.actions, Action{ID: s.ID, Verdict: Dropped})
 		} else {
 			i++
@@ -110,12 +110,12 @@ func (c *Core) isLost(now time.Time, s *stage) bool {
 	if c.parameters.Policy == SLO {
 		return now.After(s.due.Add(c.parameters.LostCause))
 	}
-	return now.Add(c.least(s)).After(s.due)
+	return now.Add(c.leastTime(s)).After(s.due)
 }
 
-// least is what s is taken to take at the least, as far as its profile is trusted: the mean; of one for whose request nothing was done, and
+// leastTime is what s is taken to take at the least, as far as its profile is trusted: the mean; of one for whose request nothing was done, and
 // beside which others have deadlines, so much that it is hardly ever late: it would have a slot in vain.
-func (c *Core) least(s *stage) time.Duration {
+func (c *Core) leastTime(s *stage) time.Duration {
 	takes := s.takes
 	if s.First && (len(c.byDue) > 1 || slices.ContainsFunc(c.runs, func(r *stage) bool { return !r.Due.IsZero() })) {
 		takes = s.most

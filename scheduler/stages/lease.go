@@ -15,11 +15,11 @@ const (
 // expireLeases gives other stages the slots of clients that have had them for too long. What such a stage does next is ignored.
 func (c *Core) expireLeases(now time.Time) {
 	if s := c.apart; s != nil && s.hasExpired(now) {
-		c.expire(now, s)
+		c.expireLease(now, s)
 	}
 	for i := len(c.runs) - 1; i >= 0; i-- {
 		if c.runs[i].hasExpired(now) {
-			c.expire(now, c.runs[i])
+			c.expireLease(now, c.runs[i])
 		}
 	}
 }
@@ -28,10 +28,10 @@ func (s *stage) hasExpired(now time.Time) bool {
 	return s.Client != "" && now.Sub(s.began) > max(leaseLeast, leaseTimes*s.most)
 }
 
-// expire ends a lease. The stage took so long at least, or the next of its kind would have no longer one.
-func (c *Core) expire(now time.Time, s *stage) {
-	s.ratio.note(s.Takes, now.Sub(s.began))
-	c.withdraw(now, s)
+// expireLease ends a lease. The stage took so long at least, or the next of its kind would have no longer one.
+func (c *Core) expireLease(now time.Time, s *stage) {
+	s.ratio.recordTime(s.Takes, now.Sub(s.began))
+	c.withdrawStage(now, s)
 	c.actions = append(c.actions, Action{ID: s.ID, Verdict: Expired})
 }
 
@@ -45,6 +45,6 @@ func (c *Core) endClient(now time.Time, client string) {
 	}
 	slices.SortFunc(list, func(a, b *stage) int { return int(a.order) - int(b.order) })
 	for _, s := range list {
-		c.withdraw(now, s)
+		c.withdrawStage(now, s)
 	}
 }

@@ -68,7 +68,7 @@ func (r *rescan) least(e *entry) time.Duration {
 // doubt trusts what is known of e's kind and size less, unless the like of it runs.
 func (r *rescan) doubt(e *entry) {
 	if r.count(func(o *entry) bool { return o.running && r.ratio(o) == r.ratio(e) }) == 0 {
-		r.ratio(e).doubt()
+		r.ratio(e).doubtBelief()
 	}
 }
 
@@ -85,11 +85,11 @@ func (r *rescan) step(now time.Time, event any) (actions []Action) {
 		if s := r.find(e.ID, true); s != nil {
 			r.settle(now, s)
 			s.running, s.First = false, false
-			s.takes, s.most = r.ratio(s).predict(e.Left)
+			s.takes, s.most = r.ratio(s).predictTime(e.Left)
 		}
 	case Done:
 		if s := r.find(e.ID, true); s != nil {
-			r.ratio(s).note(s.Takes, e.Took)
+			r.ratio(s).recordTime(s.Takes, e.Took)
 			r.settle(now, s)
 			r.remove(s)
 		}
@@ -139,7 +139,7 @@ func (r *rescan) ask(now time.Time, a Ask) []Action {
 	if n.Came.IsZero() {
 		n.Came = now
 	}
-	n.takes, n.most = r.ratio(n).predict(a.Takes)
+	n.takes, n.most = r.ratio(n).predictTime(a.Takes)
 	if a.Outside && r.Outside == 0 {
 		return []Action{{ID: a.ID, Verdict: Refused}}
 	}
@@ -188,7 +188,7 @@ func (r *rescan) expire(now time.Time) (actions []Action) {
 	})
 	for _, e := range running {
 		if e.Client != "" && now.Sub(e.began) > max(time.Second, 10*e.most) {
-			r.ratio(e).note(e.Takes, now.Sub(e.began))
+			r.ratio(e).recordTime(e.Takes, now.Sub(e.began))
 			r.settle(now, e)
 			r.remove(e)
 			actions = append(actions, Action{ID: e.ID, Verdict: Expired})

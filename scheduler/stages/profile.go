@@ -49,14 +49,14 @@ func (p profile) of(kind string, takes time.Duration) *ratio {
 	return r
 }
 
-// predict says what a stage takes, of which the asker says so: on average, and nine times of ten.
-func (r *ratio) predict(takes time.Duration) (mean, most time.Duration) {
+// predictTime says what a stage takes, of which the asker says so: on average, and nine times of ten.
+func (r *ratio) predictTime(takes time.Duration) (mean, most time.Duration) {
 	t := bound(float64(takes))
 	return time.Duration(bound(t * r.mean)), time.Duration(bound(t * (r.mean + tail*math.Sqrt(r.variance))))
 }
 
-// note counts a stage that has ended.
-func (r *ratio) note(takes, took time.Duration) {
+// recordTime counts a stage that has ended.
+func (r *ratio) recordTime(takes, took time.Duration) {
 	r.trust = 1
 	if takes <= 0 {
 		return
@@ -66,8 +66,8 @@ func (r *ratio) note(takes, took time.Duration) {
 	r.variance = (1 - weight) * (r.variance + weight*d*d)
 }
 
-// doubt counts a stage that did not begin for what it was believed to take. While another runs, that will tell.
-func (r *ratio) doubt() {
+// doubtBelief counts a stage that did not begin for what it was believed to take. While another runs, that will tell.
+func (r *ratio) doubtBelief() {
 	if r.running == 0 {
 		r.trust *= 1 - weight
 	}

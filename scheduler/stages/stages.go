@@ -153,23 +153,23 @@ func (c *Core) Step(now time.Time, event any) []Action {
 	switch e := event.(type) {
 	case Ask:
 		if c.stages[e.ID] == nil {
-			c.ask(now, e)
+			c.askForSlot(now, e)
 		}
 	case Yield:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
 			c.endRun(now, s)
 			s.First = false
-			s.takes, s.most = s.ratio.predict(e.Left)
-			c.enqueue(s)
+			s.takes, s.most = s.ratio.predictTime(e.Left)
+			c.enqueueStage(s)
 		}
 	case Done:
 		if s := c.stages[e.ID]; s != nil && !s.began.IsZero() {
 			c.endRun(now, s)
-			s.ratio.note(s.Takes, e.Took)
-			c.leave(s)
+			s.ratio.recordTime(s.Takes, e.Took)
+			c.removeStage(s)
 		}
 	case Withdraw:
-		c.withdraw(now, c.stages[e.ID])
+		c.withdrawStage(now, c.stages[e.ID])
 	case Gone:
 		c.endClient(now, e.Client)
 	}
@@ -180,13 +180,13 @@ func (c *Core) Step(now time.Time, event any) []Action {
 	return c.actions
 }
 
-func (c *Core) ask(now time.Time, e Ask) {
+func (c *Core) askForSlot(now time.Time, e Ask) {
 	if e.Came.IsZero() {
 		e.Came = now
 	}
 	c.order++
 	s := &stage{Ask: e, order: c.order, due: e.Due.Add(-e.Rest), ratio: c.ratios.of(e.Kind, e.Takes), tenant: c.tenantOf(e.Tenant)}
-	s.takes, s.most = s.ratio.predict(e.Takes)
+	s.takes, s.most = s.ratio.predictTime(e.Takes)
 	if e.Outside && c.parameters.Outside == 0 {
 		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Refused})
 		return
@@ -197,14 +197,14 @@ func (c *Core) ask(now time.Time, e Ask) {
 	}
 	c.stages[e.ID] = s
 	s.tenant.open++
-	c.enqueue(s)
-	if retryAfter, refused := c.refuse(now, s); refused {
-		c.withdraw(now, s)
+	c.enqueueStage(s)
+	if retryAfter, refused := c.refuseLate(now, s); refused {
+		c.withdrawStage(now, s)
 		c.actions = append(c.actions, Action{ID: e.ID, Verdict: Refused, RetryAfter: retryAfter})
 	}
 }
 
-func (c *Core) withdraw(now time.Time, s *stage) {
+func (c *Core) withdrawStage(now time.Time, s *stage) {
 	switch {
 	case s == nil:
 		return
@@ -213,18 +213,18 @@ func (c *Core) withdraw(now time.Time, s *stage) {
 	default:
 		c.endRun(now, s)
 	}
-	c.leave(s)
+	c.removeStage(s)
 }
 
-// leave forgets a stage that neither waits nor has a slot.
-func (c *Core) leave(s *stage) {
+// removeStage forgets a stage that neither waits nor has a slot.
+func (c *Core) removeStage(s *stage) {
 	delete(c.stages, s.ID)
 	s.tenant.open--
 	s.tenant.left = c.steps
 }
 
-// enqueue has s wait for a slot.
-func (c *Core) enqueue(s *stage) {
+// enqueueStage has s wait for a slot.
+func (c *Core) enqueueStage(s *stage) {
 	s.age = s.Came
 	if c.parameters.Policy != FIFO {
 		s.age = s.age.Add(s.takes)
@@ -258,7 +258,7 @@ func (c *Core) removeWaiting(s *stage) {
 
 func (c *Core) beginRun(now time.Time, s *stage) {
 	c.removeWaiting(s)
-	c.charge(s)
+	c.chargeTenant(s)
 	s.began = now
 	s.ratio.running++
 	if s.Apart {
@@ -271,7 +271,7 @@ func (c *Core) beginRun(now time.Time, s *stage) {
 }
 
 func (c *Core) endRun(now time.Time, s *stage) {
-	s.settle(now)
+	s.settleUse(now)
 	s.began = time.Time{}
 	s.ratio.running--
 	if s.Apart {
@@ -295,11 +295,11 @@ func (c *Core) countRunning(s *stage, n int) {
 // fillSlots begins stages while there are slots for them.
 func (c *Core) fillSlots(now time.Time) {
 	for len(c.runs) < c.parameters.Slots || c.hasExpress() && c.shorts > 0 || c.apart == nil && c.aparts > 0 {
-		s, hurried := c.pick(now)
+		s, hurried := c.pickStage(now)
 		if s == nil {
 			return
 		}
-		c.account(s, hurried)
+		c.accountShare(s, hurried)
 		c.beginRun(now, s)
 	}
 }
@@ -307,8 +307,8 @@ func (c *Core) fillSlots(now time.Time) {
 // hasExpress says that a short stage may begin though there is no slot.
 func (c *Core) hasExpress() bool { return c.parameters.Express && len(c.runs) == c.parameters.Slots }
 
-// account keeps the share of those without a deadline, while some of them wait.
-func (c *Core) account(s *stage, hurried bool) {
+// accountShare keeps the share of those without a deadline, while some of them wait.
+func (c *Core) accountShare(s *stage, hurried bool) {
 	switch {
 	case !hurried:
 		c.credit = max(0, c.credit-s.takes)
@@ -338,8 +338,8 @@ func (c *Core) isUrgent(s *stage) bool {
 	})
 }
 
-// pick is the stage that begins next, and whether it does for its deadline; nil: none may.
-func (c *Core) pick(now time.Time) (s *stage, hurried bool) {
+// pickStage is the stage that begins next, and whether it does for its deadline; nil: none may.
+func (c *Core) pickStage(now time.Time) (s *stage, hurried bool) {
 	if c.parameters.Policy == FIFO {
 		return find(c.byAge, c.fits), false
 	}

@@ -54,14 +54,14 @@ func (c *Core) forgetIdle() {
 	}
 }
 
-// charge counts what a stage that begins is expected to take.
-func (c *Core) charge(s *stage) {
+// chargeTenant counts what a stage that begins is expected to take.
+func (c *Core) chargeTenant(s *stage) {
 	c.turn = max(c.turn, s.tenant.used)
 	s.tenant.used += s.takes
 }
 
-// settle counts what it took instead.
-func (s *stage) settle(now time.Time) {
+// settleUse counts what it took instead.
+func (s *stage) settleUse(now time.Time) {
 	s.tenant.used += min(max(0, now.Sub(s.began)), longest) - s.takes
 }
 
@@ -93,8 +93,8 @@ func (c *Core) looksAt(t *tenant) bool {
 	return t.looked <= mostOrdered
 }
 
-// keep counts a stage that can be on time so far.
-func (c *Core) keep(s *stage) {
+// keepStage counts a stage that can be on time so far.
+func (c *Core) keepStage(s *stage) {
 	t := s.tenant
 	if len(t.longest) == 0 {
 		c.keepers = append(c.keepers, t)
@@ -103,14 +103,14 @@ func (c *Core) keep(s *stage) {
 	t.longest = pushLongest(t.longest, s)
 }
 
-// share is the slot time that a tenant has had, and has with those that are kept.
-func (t *tenant) share() time.Duration { return t.used + t.kept }
+// slotTime is the slot time that a tenant has had, and has with those that are kept.
+func (t *tenant) slotTime() time.Duration { return t.used + t.kept }
 
 // leaveOut is the longest stage of the tenant that has the largest share, which is kept no more.
 func (c *Core) leaveOut() *stage {
 	at := 0
 	for i, t := range c.keepers {
-		if most := c.keepers[at]; t.share() > most.share() || t.share() == most.share() && t.longest[0].takes > most.longest[0].takes {
+		if most := c.keepers[at]; t.slotTime() > most.slotTime() || t.slotTime() == most.slotTime() && t.longest[0].takes > most.longest[0].takes {
 			at = i
 		}
 	}

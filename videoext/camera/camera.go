@@ -47,7 +47,7 @@ type Config struct {
 const DefaultMemory = 512 << 20
 
 // Event is one of the types below.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Connected says that a session has begun.
 type Connected struct {
@@ -76,11 +76,11 @@ type SourceLost struct{ Err error }
 // NotDone says that a part of a segment could not be encoded, and is left out, or that the camera's network could not look at it.
 type NotDone struct{ Err error }
 
-func (Connected) event()    {}
-func (Disconnected) event() {}
-func (Finished) event()     {}
-func (SourceLost) event()   {}
-func (NotDone) event()      {}
+func (Connected) isEvent()    {}
+func (Disconnected) isEvent() {}
+func (Finished) isEvent()     {}
+func (SourceLost) isEvent()   {}
+func (NotDone) isEvent()      {}
 
 // Totals are what a camera did.
 type Totals struct {

@@ -91,7 +91,7 @@ func (f *film) nextShot(ctx context.Context) shot {
 		took := osthread.Time() - before
 		switch {
 		case err == nil:
-			f.place(frame)
+			f.placeFrame(frame)
 			if f.Paced && !f.Live {
 				f.waitUntil(ctx, frame.Time)
 			}
@@ -135,7 +135,7 @@ func (f *film) readFrame(ctx context.Context) (*media.Frame, error) {
 	return frame, err
 }
 
-func (f *film) place(frame *media.Frame) {
+func (f *film) placeFrame(frame *media.Frame) {
 	frame.Index += f.index
 	frame.Time += f.from
 	f.last = frame

@@ -17,8 +17,8 @@ const (
 	farewell      = 5 * time.Second  // after Ended
 )
 
-// begin says whether it is the first that is heard of the end.
-func (e *ending) begin(now time.Duration, asked bool) bool {
+// beginEnding says whether it is the first that is heard of the end.
+func (e *ending) beginEnding(now time.Duration, asked bool) bool {
 	first := !e.begun
 	if first || asked && !e.asked {
 		e.begun, e.at, e.asked = true, now, asked

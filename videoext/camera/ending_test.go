@@ -27,7 +27,7 @@ func TestEnding(t *testing.T) {
 				e.progress = now
 			}
 			first := !e.begun
-			if c.ended > 0 && now == c.ended && e.begin(now, false) != first || c.asked > 0 && now == c.asked && e.begin(now, true) != first && c.ended != c.asked {
+			if c.ended > 0 && now == c.ended && e.beginEnding(now, false) != first || c.asked > 0 && now == c.asked && e.beginEnding(now, true) != first && c.ended != c.asked {
 				t.Errorf("%s: at %v it is said to be heard of first, or not", name, now)
 			}
 			for _, longer := range []time.Duration{0, farewell} {

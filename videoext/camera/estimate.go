@@ -57,7 +57,7 @@ func (e *estimate) observeDelivery(now time.Duration, delivered, outstanding int
 	}
 	e.train = e.train || came > 0
 	if outstanding == 0 {
-		e.ended(now)
+		e.endTransfer(now)
 	}
 }
 
@@ -73,8 +73,8 @@ func (e *estimate) sumUp() {
 	e.bytes, e.took = 0, 0
 }
 
-// ended takes in that all has been carried.
-func (e *estimate) ended(now time.Duration) {
+// endTransfer takes in that all has been carried.
+func (e *estimate) endTransfer(now time.Duration) {
 	least := float64(e.carried) / max(now-e.began, time.Millisecond).Seconds()
 	if e.rate > 0 && least > e.rate {
 		e.rate += newest * (least - e.rate)

@@ -63,7 +63,7 @@ func Run(ctx context.Context, c Config) (Totals, error) {
 	outcomes := make(chan outcome)
 	w := &worker{encoder: c.Encoder, detector: c.Detector, preset: c.Preset, in: r.tasks, out: outcomes}
 	all.Go(func() { w.run(inner) })
-	err := r.loop(ctx, inner, &all, outcomes)
+	err := r.runLoop(ctx, inner, &all, outcomes)
 	r.dropSession()
 	cancel()
 	all.Wait()
@@ -79,8 +79,8 @@ func (r *runner) observeEvent(e Event) {
 	}
 }
 
-// loop goes on until all is said and done.
-func (r *runner) loop(ctx, inner context.Context, all *sync.WaitGroup, outcomes <-chan outcome) error {
+// runLoop goes on until all is said and done.
+func (r *runner) runLoop(ctx, inner context.Context, all *sync.WaitGroup, outcomes <-chan outcome) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	stop := ctx.Done()
@@ -166,7 +166,7 @@ func (r *runner) handleShot(s shot) {
 // finishCapture takes no more frames. It may have been asked for.
 func (r *runner) finishCapture(err error, asked bool) {
 	now := r.now()
-	if !r.ending.begin(now, asked) {
+	if !r.ending.beginEnding(now, asked) {
 		return
 	}
 	if r.stopFilm != nil {

@@ -113,10 +113,10 @@ func (s *stream) heldBytes() (bytes int) {
 		note(frames)
 	}
 	for _, t := range s.todo {
-		note(t.keeps())
+		note(t.keepsFrames())
 	}
 	if s.doing != nil {
-		note(s.doing.keeps())
+		note(s.doing.keepsFrames())
 	}
 	return bytes
 }
@@ -150,22 +150,22 @@ func (s *stream) flushSegment(now time.Duration) {
 	s.held[segment] = frames
 	s.ledger.open(segment, len(frames), now)
 	s.totals.Segments++
-	s.tell(now, method.Captured{Segment: segment, Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height})
+	s.stepMethod(now, method.Captured{Segment: segment, Frames: len(frames), Width: frames[0].Width, Height: frames[0].Height})
 	s.before = frames[len(frames)-1]
 }
 
-// tell tells the method something, and how the link is.
-func (s *stream) tell(now time.Duration, event method.CameraEvent) {
+// stepMethod tells the method something, and how the link is.
+func (s *stream) stepMethod(now time.Duration, event method.CameraEvent) {
 	if s.camera == nil {
 		return
 	}
 	do := s.camera.Step(now, s.link.methodLink())
 	for _, action := range append(do, s.camera.Step(now, event)...) {
-		s.do(now, action)
+		s.runTask(now, action)
 	}
 }
 
-func (s *stream) do(now time.Duration, action method.CameraAction) {
+func (s *stream) runTask(now time.Duration, action method.CameraAction) {
 	switch a := action.(type) {
 	case method.Encode:
 		if frames := s.selectFrames(a.Segment, a.Frames); len(frames) > 0 {
@@ -261,7 +261,7 @@ func (s *stream) handleOutcome(now time.Duration, out outcome) error {
 		s.ledger.addMessage(out.segment, placeOf(out.stream), out.data, true)
 		s.totals.Bytes[out.stream] += len(out.data)
 	}
-	s.tell(now, out.event)
+	s.stepMethod(now, out.event)
 	return out.err
 }
 
@@ -285,7 +285,7 @@ func (s *stream) handleMessage(now time.Duration, m session.Message) ([]Finished
 		if err := s.checkAnswer(m.Answer); err != nil {
 			return nil, err
 		}
-		s.tell(now, m.Answer)
+		s.stepMethod(now, m.Answer)
 	case *session.Done:
 		return s.finishSegments(now, m.Segment), nil
 	case *session.Resulted: // for those who watch
@@ -328,6 +328,6 @@ func (s *stream) finishSegments(now time.Duration, last method.Segment) (all []F
 func (s *stream) wakeMethod(now time.Duration) {
 	if s.wake >= 0 && now >= s.wake {
 		s.wake = -1
-		s.tell(now, method.Woke{})
+		s.stepMethod(now, method.Woke{})
 	}
 }

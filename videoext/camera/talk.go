@@ -53,8 +53,8 @@ func isFinalError(err error) bool {
 	return false
 }
 
-// begin begins a session. Its goroutine ends with its context, and before it all that it says is heard.
-func (r *runner) begin(inner context.Context, all *sync.WaitGroup) {
+// beginSession begins a session. Its goroutine ends with its context, and before it all that it says is heard.
+func (r *runner) beginSession(inner context.Context, all *sync.WaitGroup) {
 	ctx, cancel := context.WithCancel(inner)
 	t := &talk{body: newBody(), began: r.now(), cancel: cancel}
 	r.talk = t
@@ -143,7 +143,7 @@ func (r *runner) stepSession(inner context.Context, all *sync.WaitGroup) (over b
 	r.observeLink(now, t)
 	if t == nil {
 		if now >= r.retry {
-			r.begin(inner, all)
+			r.beginSession(inner, all)
 		}
 		return false, nil
 	}

@@ -17,9 +17,9 @@ type tryTask struct {
 	rate   float64
 }
 
-func (t *tryTask) keeps() []*media.Frame { return t.frames }
+func (t *tryTask) keepsFrames() []*media.Frame { return t.frames }
 
-func (t *tryTask) do(ctx context.Context, w *worker) (out outcome) {
+func (t *tryTask) runTask(ctx context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
 	out.segment = t.Segment
 	defer addProcessorTime(&since, &out.took.Try)

@@ -28,8 +28,8 @@ type Detector interface {
 
 // task is work on frames. They are the task's own: the segment may be released meanwhile.
 type task interface {
-	do(ctx context.Context, w *worker) outcome
-	keeps() []*media.Frame // some may be nil
+	runTask(ctx context.Context, w *worker) outcome
+	keepsFrames() []*media.Frame // some may be nil
 }
 
 // outcome is what came of a task.
@@ -75,7 +75,7 @@ func (w *worker) run(ctx context.Context) {
 		select {
 		case t := <-w.in:
 			select {
-			case w.out <- t.do(ctx, w):
+			case w.out <- t.runTask(ctx, w):
 			case <-ctx.Done():
 				return
 			}
@@ -99,9 +99,9 @@ type encodeTask struct {
 	rate   float64
 }
 
-func (t *encodeTask) keeps() []*media.Frame { return t.frames }
+func (t *encodeTask) keepsFrames() []*media.Frame { return t.frames }
 
-func (t *encodeTask) do(ctx context.Context, w *worker) outcome {
+func (t *encodeTask) runTask(ctx context.Context, w *worker) outcome {
 	out := outcome{segment: t.Segment, stream: t.Stream}
 	segment, err := t.encodeFrames(ctx, w, &out.took)
 	var file []byte
@@ -167,10 +167,10 @@ type detectTask struct {
 	frames []*media.Frame
 }
 
-func (t *detectTask) keeps() []*media.Frame { return t.frames }
+func (t *detectTask) keepsFrames() []*media.Frame { return t.frames }
 
-// do finds nothing in a frame that the network cannot look at.
-func (t *detectTask) do(_ context.Context, w *worker) (out outcome) {
+// runTask finds nothing in a frame that the network cannot look at.
+func (t *detectTask) runTask(_ context.Context, w *worker) (out outcome) {
 	since := osthread.Time()
 	defer addProcessorTime(&since, &out.took.Detect)
 	found := method.Found{Segment: t.Segment, Frames: t.Detect.Frames, Findings: make([]videoext.Findings, len(t.frames))}
@@ -192,11 +192,11 @@ type measureTask struct {
 	frames []*media.Frame
 }
 
-func (t *measureTask) keeps() []*media.Frame {
+func (t *measureTask) keepsFrames() []*media.Frame {
 	return append([]*media.Frame{t.before, t.since}, t.frames...)
 }
 
-func (t *measureTask) do(_ context.Context, _ *worker) (out outcome) {
+func (t *measureTask) runTask(_ context.Context, _ *worker) (out outcome) {
 	since := osthread.Time()
 	defer addProcessorTime(&since, &out.took.Measure)
 	values, before := make([]float64, len(t.frames)), t.before
@@ -219,9 +219,9 @@ type trackTask struct {
 	to   []*media.Frame
 }
 
-func (t *trackTask) keeps() []*media.Frame { return append([]*media.Frame{t.from}, t.to...) }
+func (t *trackTask) keepsFrames() []*media.Frame { return append([]*media.Frame{t.from}, t.to...) }
 
-func (t *trackTask) do(_ context.Context, _ *worker) (out outcome) {
+func (t *trackTask) runTask(_ context.Context, _ *worker) (out outcome) {
 	since := osthread.Time()
 	defer addProcessorTime(&since, &out.took.Track)
 	found := motion.Track(t.from, t.Detections, t.to)

@@ -19,7 +19,7 @@ type Config struct {
 }
 
 // Event is what happens to a network.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Looked says that it has looked at a frame.
 type Looked struct{}
@@ -30,12 +30,12 @@ type Compared struct{ Agreement }
 // Lost answers Compare where the original did not look at the frame.
 type Lost struct{}
 
-func (Looked) event()   {}
-func (Compared) event() {}
-func (Lost) event()     {}
+func (Looked) isEvent()   {}
+func (Compared) isEvent() {}
+func (Lost) isEvent()     {}
 
 // Action is what is wanted.
-type Action interface{ action() }
+type Action interface{ isAction() }
 
 // Compare wants the original to look at the frame that was looked at, and answers one of these at a time.
 type Compare struct{}
@@ -43,8 +43,8 @@ type Compare struct{}
 // Revert wants the network as it was in the place of the changed one. It is wanted once, and nothing after it.
 type Revert struct{ Figures }
 
-func (Compare) action() {}
-func (Revert) action()  {}
+func (Compare) isAction() {}
+func (Revert) isAction()  {}
 
 const (
 	// enough is the evidence that reverts: within 10,000 samples of a network that meets its target once in a thousand times at most.

@@ -23,7 +23,7 @@ func (r *run) cameraDoes(action method.CameraAction) error {
 	case method.Detect:
 		return r.detectFrames(a)
 	case method.Measure:
-		return r.measure(a)
+		return r.measureFrames(a)
 	case method.Track:
 		return r.trackDetections(a)
 	case method.Try:
@@ -37,8 +37,8 @@ func (r *run) cameraDoes(action method.CameraAction) error {
 	return nil
 }
 
-// work keeps the camera busy, after what it does already, and returns until when.
-func (r *run) work(took time.Duration) time.Duration {
+// keepBusy keeps the camera busy, after what it does already, and returns until when.
+func (r *run) keepBusy(took time.Duration) time.Duration {
 	r.out.CameraTime += took
 	r.busy = max(r.busy, r.line.Now()) + took
 	return r.busy
@@ -62,7 +62,7 @@ func (r *run) encodeFrames(a *method.Encode) error {
 	r.out.Container += coded.Container
 	s.bytes += coded.Container
 	s.sent[a.Stream], s.of[a.Stream] = name, a.Frames
-	done := r.work(coded.Took)
+	done := r.keepBusy(coded.Took)
 	r.line.At(done, toCamera{method.Encoded{Segment: a.Segment, Stream: a.Stream, NAL: nal, Container: coded.Container}})
 	r.line.At(done, sent{coded.Container, method.Arrived{Segment: a.Segment, Stream: a.Stream, Frames: a.Frames, Of: s.frames}})
 	return nil
@@ -83,7 +83,7 @@ func (r *run) detectFrames(a method.Detect) error {
 	if err != nil {
 		return err
 	}
-	r.line.At(r.work(in.took), toCamera{method.Found{Segment: a.Segment, Frames: a.Frames, Findings: in.findings}})
+	r.line.At(r.keepBusy(in.took), toCamera{method.Found{Segment: a.Segment, Frames: a.Frames, Findings: in.findings}})
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (r *run) capturedFrames(segment method.Segment, numbers []int) []*media.Fra
 	return frames
 }
 
-func (r *run) measure(a method.Measure) error {
+func (r *run) measureFrames(a method.Measure) error {
 	tools := &r.lab.tools
 	if tools.Differ == nil {
 		return fmt.Errorf("it needs differences of frames")
@@ -115,7 +115,7 @@ func (r *run) measure(a method.Measure) error {
 			values[i] = tools.Differ(a.Feature, r.lab.clip.Frames[n-1], r.lab.clip.Frames[n])
 		}
 	}
-	r.line.At(r.work(tools.Clock()-before), toCamera{method.Measured{Segment: a.Segment, Values: values}})
+	r.line.At(r.keepBusy(tools.Clock()-before), toCamera{method.Measured{Segment: a.Segment, Values: values}})
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (r *run) trackDetections(a method.Track) error {
 	}
 	before := tools.Clock()
 	found := tools.Track(r.capturedFrames(a.From.Segment, []int{a.From.Frame})[0], a.Detections, r.capturedFrames(a.Segment, a.Frames))
-	r.line.At(r.work(tools.Clock()-before), toCamera{method.Tracked{Segment: a.Segment, Frames: a.Frames, Detections: found}})
+	r.line.At(r.keepBusy(tools.Clock()-before), toCamera{method.Tracked{Segment: a.Segment, Frames: a.Frames, Detections: found}})
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (r *run) tryVariants(a *method.Try) error {
 		answer.Trials = append(answer.Trials, trial)
 		took += more
 	}
-	r.line.At(r.work(took), toCamera{answer})
+	r.line.At(r.keepBusy(took), toCamera{answer})
 	return nil
 }
 

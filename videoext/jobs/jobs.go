@@ -209,7 +209,7 @@ func (m *Maker) Infer(ctx context.Context, n *Network, frames []*media.Frame, t 
 			delete(open, d.Index)
 			took, err := runMeasured(ctx, processors.Stage{Kind: "outputs", Takes: readingTime(d)}, func() (err error) {
 				seen := &Seen{frame: frames[d.Index], shape: shapes[d.Index]}
-				if findings[d.Index], err = m.read(ctx, n, d, seen); err == nil && d.Index > last && t.Last != nil {
+				if findings[d.Index], err = m.readFindings(ctx, n, d, seen); err == nil && d.Index > last && t.Last != nil {
 					*t.Last, last = *seen, d.Index
 				}
 				return err
@@ -315,8 +315,8 @@ func spatialSize(to *images.Target, shape []int) (height, width int) {
 	return shape[1], shape[2]
 }
 
-// read makes findings of what came back of a frame.
-func (m *Maker) read(ctx context.Context, n *Network, d *client.Delivery, seen *Seen) (found videoext.Findings, err error) {
+// readFindings makes findings of what came back of a frame.
+func (m *Maker) readFindings(ctx context.Context, n *Network, d *client.Delivery, seen *Seen) (found videoext.Findings, err error) {
 	if seen.outputs, err = readOutputs(d.Result, d.Outputs); err != nil {
 		return found, err
 	}

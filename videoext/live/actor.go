@@ -30,8 +30,8 @@ type actor struct {
 
 const never = time.Duration(math.MaxInt64)
 
-// run keeps the stream until ctx ends.
-func (s *stream) run(ctx context.Context, from journal.Place) {
+// runActor keeps the stream until ctx ends.
+func (s *stream) runActor(ctx context.Context, from journal.Place) {
 	defer close(s.stopped)
 	c := streams.Config{New: s.intake.newServer, Rate: s.part.rate(), Deadline: s.spec.frameDeadline(), Next: from.Next, Number: from.Number, Time: from.Time}
 	a := &actor{stream: s, core: streams.New(c), begun: time.Now(), footage: map[track]*footage{}, wake: never}
@@ -52,12 +52,12 @@ func (s *stream) run(ctx context.Context, from journal.Place) {
 		case <-timer.C:
 			if a.now() >= a.wake {
 				a.wake = never
-				_ = a.step(ctx, streams.Tick{}) // it always makes sense
+				_ = a.stepCore(ctx, streams.Tick{}) // it always makes sense
 			}
 		case <-minute.C:
 			s.logStatus("stream")
 		case <-ctx.Done():
-			a.end(context.Cause(ctx))
+			a.endStream(context.Cause(ctx))
 			return
 		}
 	}
@@ -66,12 +66,12 @@ func (s *stream) run(ctx context.Context, from journal.Place) {
 // now is the core's time.
 func (a *actor) now() time.Duration { return time.Since(a.begun) }
 
-// end lets go of all that the stream has.
-func (a *actor) end(why error) {
+// endStream lets go of all that the stream has.
+func (a *actor) endStream(why error) {
 	a.intake.end(why)
 	a.network.Wait()
 	for at := range a.footage {
-		a.forget(at)
+		a.dropFrames(at)
 	}
 	a.logStatus("stream ends")
 }
@@ -83,23 +83,23 @@ func (a *actor) takeFootage(ctx context.Context, e streams.Came, f *footage) err
 	if fresh {
 		a.footage[at] = f
 	} else {
-		f.release()
+		f.releaseFrames()
 	}
-	err := a.step(ctx, e)
+	err := a.stepCore(ctx, e)
 	if first := a.core.Told() - method.Segment(a.core.Under()); fresh && err != nil || e.Segment < first {
-		a.forget(at)
+		a.dropFrames(at)
 	}
 	return err
 }
 
-// forget lets go of frames.
-func (a *actor) forget(at track) {
-	a.footage[at].release()
+// dropFrames lets go of frames.
+func (a *actor) dropFrames(at track) {
+	a.footage[at].releaseFrames()
 	delete(a.footage, at)
 }
 
-// step tells the core what happened, and does what it asks for. An error says that what happened makes no sense; nothing was done then.
-func (a *actor) step(ctx context.Context, event streams.Event) error {
+// stepCore tells the core what happened, and does what it asks for. An error says that what happened makes no sense; nothing was done then.
+func (a *actor) stepCore(ctx context.Context, event streams.Event) error {
 	return a.stepSeen(ctx, event, jobs.Seen{})
 }
 
@@ -112,12 +112,12 @@ func (a *actor) stepSeen(ctx context.Context, event streams.Event, seen jobs.See
 	for _, action := range actions {
 		switch e := action.(type) {
 		case streams.Infer:
-			a.infer(ctx, e)
+			a.inferFrame(ctx, e)
 		case streams.Deliver:
 			a.deliverResults(ctx, e.Results)
 		case streams.Free:
-			a.forget(track{e.Segment, method.A})
-			a.forget(track{e.Segment, method.B})
+			a.dropFrames(track{e.Segment, method.A})
+			a.dropFrames(track{e.Segment, method.B})
 		case streams.Wake:
 			a.wake = e.At
 		case streams.Finished:
@@ -131,14 +131,14 @@ func (a *actor) stepSeen(ctx context.Context, event streams.Event, seen jobs.See
 	return nil
 }
 
-// infer has the network find what is in frames.
-func (a *actor) infer(ctx context.Context, ask streams.Infer) {
+// inferFrame has the network find what is in frames.
+func (a *actor) inferFrame(ctx context.Context, ask streams.Infer) {
 	low, high, arrived := a.footage[track{ask.Segment, method.A}], a.footage[track{ask.Segment, ask.Stream}], time.Now()
 	a.network.Go(func() { // ends with ctx, or before
-		l := a.inference.infer(ctx, ask, low, high, arrived)
-		a.send(ctx, func(ctx context.Context, a *actor) { _ = a.stepSeen(ctx, l.answer, l.seen) }) // it always makes sense
-		if ask.Stream == method.A {                                                                // in the other one all but some regions is blank
-			a.guards.compare(ctx, l)
+		l := a.inference.inferFrames(ctx, ask, low, high, arrived)
+		a.sendEvent(ctx, func(ctx context.Context, a *actor) { _ = a.stepSeen(ctx, l.answer, l.seen) }) // it always makes sense
+		if ask.Stream == method.A {                                                                     // in the other one all but some regions is blank
+			a.guards.compareLook(ctx, l)
 		}
 	})
 }

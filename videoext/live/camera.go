@@ -100,7 +100,7 @@ func (i *cameraIntake) wait(a *actor, m *heard) time.Duration {
 	if a.core.Full() {
 		return never
 	}
-	return i.pace.wait(a.now(), i.cost(a, m))
+	return i.pace.waitForFrame(a.now(), i.cost(a, m))
 }
 
 // cost is how many frames come with a message that opens a segment.
@@ -109,10 +109,10 @@ func (i *cameraIntake) cost(a *actor, m *heard) float64 {
 	return float64(segment-a.core.Told()+1) * float64(frames)
 }
 
-// take takes in what a camera says.
-func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
+// receiveHeard takes in what a camera says.
+func (i *cameraIntake) receiveHeard(ctx context.Context, a *actor, m *heard) {
 	if m.session != i.session {
-		m.footage.release() // the session is over
+		m.footage.releaseFrames() // the session is over
 		return
 	}
 	next := a.core.Told()
@@ -122,16 +122,16 @@ func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
 		switch {
 		case m.opens(first + 1): // the camera does not wait
 			i.dropParked(ctx, a)
-			i.take(ctx, a, m)
+			i.receiveHeard(ctx, a, m)
 		case segment >= 0 && segment < next:
-			i.handle(ctx, a, m)
+			i.handleMessage(ctx, a, m)
 		default:
 			i.parked = append(i.parked, m)
 		}
 		return
 	}
 	if !m.opens(next) {
-		i.handle(ctx, a, m)
+		i.handleMessage(ctx, a, m)
 		return
 	}
 	if i.wait(a, m) == 0 {
@@ -144,8 +144,8 @@ func (i *cameraIntake) take(ctx context.Context, a *actor, m *heard) {
 // open takes in a segment.
 func (i *cameraIntake) open(ctx context.Context, a *actor, m *heard) {
 	cost := i.cost(a, m)
-	if i.handle(ctx, a, m) {
-		i.pace.take(cost)
+	if i.handleMessage(ctx, a, m) {
+		i.pace.takeFrame(cost)
 	}
 }
 
@@ -155,7 +155,7 @@ func (i *cameraIntake) takeParked(ctx context.Context, a *actor) {
 	i.parked = nil
 	i.open(ctx, a, all[0])
 	for _, m := range all[1:] {
-		i.take(ctx, a, m)
+		i.receiveHeard(ctx, a, m)
 	}
 }
 
@@ -172,20 +172,20 @@ func (i *cameraIntake) dropParked(ctx context.Context, a *actor) {
 	if e, ok := all[0].event.(streams.Came); ok && len(e.Frames) > 0 && e.Frames[0] == 0 {
 		missed.Time, missed.Broken = e.Times[0], e.Broken
 	}
-	all[0].footage.release()
-	i.handle(ctx, a, &heard{session: i.session, event: missed})
+	all[0].footage.releaseFrames()
+	i.handleMessage(ctx, a, &heard{session: i.session, event: missed})
 	for _, m := range all[1:] {
-		i.take(ctx, a, m)
+		i.receiveHeard(ctx, a, m)
 	}
 }
 
-// handle takes in a message. False says that it makes no sense, which ends the session.
-func (i *cameraIntake) handle(ctx context.Context, a *actor, m *heard) bool {
+// handleMessage takes in a message. False says that it makes no sense, which ends the session.
+func (i *cameraIntake) handleMessage(ctx context.Context, a *actor, m *heard) bool {
 	var err error
 	if e, ok := m.event.(streams.Came); ok {
 		err = a.takeFootage(ctx, e, m.footage)
 	} else {
-		err = a.step(ctx, m.event)
+		err = a.stepCore(ctx, m.event)
 	}
 	if err != nil {
 		i.log.Warn("a camera's message makes no sense", zap.Error(err))
@@ -200,7 +200,7 @@ func (i *cameraIntake) beginSession(ctx context.Context, a *actor, c *connection
 	i.session = c
 	i.pace.rate = i.part.rate()
 	i.condition.setState(stateRunning, "")
-	_ = a.step(ctx, streams.Begun{}) // it always makes sense
+	_ = a.stepCore(ctx, streams.Begun{}) // it always makes sense
 }
 
 // dropSession ends the session.
@@ -215,7 +215,7 @@ func (i *cameraIntake) dropSession(why string) {
 func (i *cameraIntake) loseSession() {
 	<-i.session.Over() // why is known then
 	for _, m := range i.parked {
-		m.footage.release()
+		m.footage.releaseFrames()
 	}
 	i.parked = nil
 	i.condition.loseCamera(i.session.Why())
@@ -250,8 +250,8 @@ func (i *cameraIntake) computeGradient(ctx context.Context, a *actor, segment me
 		if answer.Gradient != nil {
 			i.history.addGradient(segment, answer.Gradient)
 		}
-		i.send(ctx, func(ctx context.Context, a *actor) {
-			_ = a.step(ctx, streams.GradientComputed{GradientComputed: answer}) // it always makes sense
+		i.sendEvent(ctx, func(ctx context.Context, a *actor) {
+			_ = a.stepCore(ctx, streams.GradientComputed{GradientComputed: answer}) // it always makes sense
 		})
 	})
 }

@@ -106,7 +106,7 @@ func newPatientReader(from io.Reader, control *http.ResponseController) *patient
 
 // Read implements io.Reader.
 func (p *patientReader) Read(b []byte) (int, error) {
-	if !p.extend() {
+	if !p.extendDeadline() {
 		return 0, errOver
 	}
 	n, err := p.from.Read(b)
@@ -118,8 +118,8 @@ func (p *patientReader) Read(b []byte) (int, error) {
 
 var errOver = errors.New("the session is over")
 
-// extend sets the deadline of the next read.
-func (p *patientReader) extend() bool {
+// extendDeadline sets the deadline of the next read.
+func (p *patientReader) extendDeadline() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := p.until

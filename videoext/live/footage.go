@@ -35,8 +35,8 @@ func (f *footage) loadFrames(ctx context.Context) ([]*media.Frame, error) {
 	return f.pictures, f.err
 }
 
-// release says that the frames are needed no more.
-func (f *footage) release() {
+// releaseFrames says that the frames are needed no more.
+func (f *footage) releaseFrames() {
 	if f != nil && f.letGo != nil {
 		f.letGo()
 	}

@@ -64,8 +64,8 @@ type guard struct {
 	fallen  bool         // guarded by mu; the directory could not be changed: streams are looked at by the original
 }
 
-// set says which models there are. A model whose generation stays goes on being watched as it was.
-func (g *guards) set(models []Model) {
+// setGuards says which models there are. A model whose generation stays goes on being watched as it was.
+func (g *guards) setGuards(models []Model) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	next := map[string]*guard{}
@@ -101,18 +101,18 @@ func newGuard(m Merge, before *guard) *guard {
 	return w
 }
 
-func (g *guards) find(model string) *guard {
+func (g *guards) findGuard(model string) *guard {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.of[model]
 }
 
-// choose is what looks at frames in the place of a network: its original, if it has drifted and is served nevertheless.
-func (g *guards) choose(n *jobs.Network, missing error) (*jobs.Network, error) {
+// chooseNetwork is what looks at frames in the place of a network: its original, if it has drifted and is served nevertheless.
+func (g *guards) chooseNetwork(n *jobs.Network, missing error) (*jobs.Network, error) {
 	if missing != nil {
 		return nil, missing
 	}
-	w := g.find(n.Model)
+	w := g.findGuard(n.Model)
 	if w == nil {
 		return n, nil
 	}
@@ -131,8 +131,8 @@ func (w *guard) original(n *jobs.Network) *jobs.Network {
 	return &was
 }
 
-// step tells a guard what happened.
-func (g *guards) step(w *guard, e drift.Event) []drift.Action {
+// stepGuard tells a guard what happened.
+func (g *guards) stepGuard(w *guard, e drift.Event) []drift.Action {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.core == nil {
@@ -141,26 +141,26 @@ func (g *guards) step(w *guard, e drift.Event) []drift.Action {
 	return w.core.Step(time.Since(g.begun), e)
 }
 
-// compare has the original look at frames that a changed network has looked at, if it is their turn, and goes back to it where they agree too little.
-func (g *guards) compare(ctx context.Context, by *look) {
+// compareLook has the original look at frames that a changed network has looked at, if it is their turn, and goes back to it where they agree too little.
+func (g *guards) compareLook(ctx context.Context, by *look) {
 	if by.network == nil {
 		return
 	}
-	w := g.find(by.network.Model)
+	w := g.findGuard(by.network.Model)
 	if w == nil {
 		return
 	}
 	for i, frame := range by.frames {
-		if by.answer.Why[i] != "" || len(g.step(w, drift.Looked{})) == 0 {
+		if by.answer.Why[i] != "" || len(g.stepGuard(w, drift.Looked{})) == 0 {
 			continue
 		}
-		actions := g.step(w, g.lookAgain(ctx, w, by.network, frame, &by.answer.Findings[i]))
+		actions := g.stepGuard(w, g.lookAgain(ctx, w, by.network, frame, &by.answer.Findings[i]))
 		w.mu.Lock()
 		now := w.core.Figures()
 		w.mu.Unlock()
 		g.merges.Note(&w.merge, now)
 		if len(actions) > 0 { // it is to be reverted
-			g.revert(w, by.network.Model, now)
+			g.revertNetwork(w, by.network.Model, now)
 		}
 	}
 }
@@ -190,8 +190,8 @@ func (w *guard) warns() bool {
 	return true
 }
 
-// revert has a model's original served. Where that cannot be, streams at least are looked at by it, until another generation is there.
-func (g *guards) revert(w *guard, model string, f drift.Figures) {
+// revertNetwork has a model's original served. Where that cannot be, streams at least are looked at by it, until another generation is there.
+func (g *guards) revertNetwork(w *guard, model string, f drift.Figures) {
 	why := fmt.Sprintf("F1 %.3f over the last %d frames that tell something, want %.3f: %d samples", f.Score, min(f.Telling, drift.Window), w.merge.Watch.Target, f.Samples)
 	g.reverting.Lock()
 	err := g.merges.Revert(&w.merge, why)
@@ -210,8 +210,8 @@ func (g *guards) revert(w *guard, model string, f drift.Figures) {
 	g.log.Warn("a merged network has drifted: its original is served again", fields...)
 }
 
-// figures are those of all models of merges.
-func (g *guards) figures() (list []metrics.Merge) {
+// listFigures are those of all models of merges.
+func (g *guards) listFigures() (list []metrics.Merge) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(g.of)) {

@@ -69,7 +69,7 @@ func (s *Server) Handler() http.Handler {
 	handle("GET "+Prefix+"streams/{name}/frame.jpg", of(servePicture))
 	handle("GET "+Prefix+"streams/{name}/segments", of(serveSegments))
 	handle("POST "+Prefix+"streams/{name}/camera", of(hostCamera))
-	mux.Handle("GET /metrics", metrics.Handler(s.streamFigures, s.guards.figures))
+	mux.Handle("GET /metrics", metrics.Handler(s.streamFigures, s.guards.listFigures))
 	return mux
 }
 
@@ -77,7 +77,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) streamFigures(r *http.Request) (list []metrics.Stream) {
 	for _, st := range s.sortedStreams() {
 		if ownerOf(r).ownsStream(st) {
-			now := st.status()
+			now := st.describeStatus()
 			list = append(list, metrics.Stream{Name: now.Name, Model: st.inference.modelName(), State: now.State, Load: now.Load, Counted: st.figure.Now()})
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, st.status())
+	return writeJSON(w, http.StatusCreated, st.describeStatus())
 }
 
 // hostCamera hosts a camera's session.

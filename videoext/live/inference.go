@@ -86,8 +86,8 @@ type look struct {
 	seen    jobs.Seen // the last frame that the network saw whole
 }
 
-// infer asks what is in frames of a segment, whose streams A and the one that is asked about are low and high.
-func (i *inference) infer(ctx context.Context, ask streams.Infer, low, high *footage, arrived time.Time) *look {
+// inferFrames asks what is in frames of a segment, whose streams A and the one that is asked about are low and high.
+func (i *inference) inferFrames(ctx context.Context, ask streams.Infer, low, high *footage, arrived time.Time) *look {
 	l := &look{answer: streams.Inferred{ID: ask.ID}}
 	network, err := i.currentNetwork()
 	var frames []*media.Frame

@@ -84,7 +84,7 @@ func New(cfg Config, maker *jobs.Maker, log *zap.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, maker: maker, log: log, memory: newMemoryBudget(cfg.Memory), streams: map[string]*stream{}}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.guards = &guards{merges: cfg.Merges, maker: maker, log: log, fell: s.chooseNetworks, begun: time.Now()}
-	s.guards.set(cfg.Models)
+	s.guards.setGuards(cfg.Models)
 	s.models.Store(&cfg.Models)
 	if err := os.MkdirAll(cfg.State, 0o700); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func countOwn(models []Model) (n int) {
 
 // SetModels sets the networks that streams may name. Streams of one that is gone wait until it comes back.
 func (s *Server) SetModels(models []Model) {
-	s.guards.set(models)
+	s.guards.setGuards(models)
 	s.models.Store(&models)
 	s.chooseNetworks()
 }
@@ -195,7 +195,7 @@ func (s *Server) chooseNetworks() {
 	s.choosing.Lock()
 	defer s.choosing.Unlock()
 	for _, st := range s.sortedStreams() {
-		st.inference.setNetwork(s.guards.choose(s.networkFor(&st.spec)))
+		st.inference.setNetwork(s.guards.chooseNetwork(s.networkFor(&st.spec)))
 	}
 }
 
@@ -315,7 +315,7 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 	}
 	st.guards = s.guards
 	st.inference = newInference(&st.spec, s.maker, &st.figure, st.log)
-	st.inference.setNetwork(s.guards.choose(s.networkFor(&spec)))
+	st.inference.setNetwork(s.guards.chooseNetwork(s.networkFor(&spec)))
 	s.streams[spec.Name] = st
 	if _, err := os.Stat(filepath.Join(dir, endedFile)); err == nil {
 		st.condition.setState(stateEnded, "")
@@ -328,18 +328,18 @@ func (s *Server) startStream(spec Spec, by owner, held *memoryHold, will demand)
 	if spec.Source == camera {
 		held.End() // what a camera sends is held as it comes
 		st.intake = newCameraIntake(st, s.memory, admit)
-		s.group.Go(func() { st.run(ctx, from) }) // ends with ctx
+		s.group.Go(func() { st.runActor(ctx, from) }) // ends with ctx
 		return nil
 	}
 	reader := newSourceIntake(st, held, admit)
 	st.intake = reader
-	s.group.Go(func() { st.run(ctx, from) }) // ends with ctx
+	s.group.Go(func() { st.runActor(ctx, from) }) // ends with ctx
 	play, err := s.player(st, from.Time)
 	if err != nil {
 		st.condition.setState(stateFailed, err.Error())
 		return nil
 	}
-	s.group.Go(func() { reader.read(ctx, play) }) // ends with ctx, or before
+	s.group.Go(func() { reader.readSource(ctx, play) }) // ends with ctx, or before
 	return nil
 }
 

@@ -247,7 +247,7 @@ func (h *host) of(name string) status {
 	if err != nil {
 		h.Fatal(err)
 	}
-	return st.status()
+	return st.describeStatus()
 }
 
 // until waits until what a condition says of a stream is so.

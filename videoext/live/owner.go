@@ -58,7 +58,7 @@ const untold = "who declared the stream is told why"
 // statusFor is the status as an owner is told of it. Only who declared a stream learns what it reads, and why that cannot be read: the one
 // may be a secret, and the other what is in the server's network.
 func (s *stream) statusFor(to owner) status {
-	out := s.status()
+	out := s.describeStatus()
 	if s.by.Owner == to.Owner || s.spec.Source == camera {
 		return out
 	}

@@ -14,8 +14,8 @@ type pace struct {
 	at     time.Duration // that time; 0: none has come, and all that a camera keeps might
 }
 
-// wait is for how long frames that come now are to wait.
-func (p *pace) wait(now time.Duration, frames float64) time.Duration {
+// waitForFrame is for how long frames that come now are to wait.
+func (p *pace) waitForFrame(now time.Duration, frames float64) time.Duration {
 	if p.rate <= 0 {
 		return 0
 	}
@@ -30,8 +30,8 @@ func (p *pace) wait(now time.Duration, frames float64) time.Duration {
 	return 0
 }
 
-// take counts frames that wait no more.
-func (p *pace) take(frames float64) { p.credit -= min(frames, p.most) }
+// takeFrame counts frames that wait no more.
+func (p *pace) takeFrame(frames float64) { p.credit -= min(frames, p.most) }
 
 // lasts is in what time so many frames come.
 func (p *pace) lasts(frames float64) time.Duration {

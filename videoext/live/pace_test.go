@@ -17,8 +17,8 @@ func TestPaceHoldsToItsRate(t *testing.T) {
 		kept, captured := 0, time.Duration(0)
 		for now := time.Millisecond; now < 5*time.Minute; now += time.Duration(pick.IntN(2000)) * time.Millisecond {
 			for range pick.IntN(8) {
-				if hasty.wait(now, of) == 0 {
-					hasty.take(of)
+				if hasty.waitForFrame(now, of) == 0 {
+					hasty.takeFrame(of)
 					took = append(took, now)
 				}
 			}
@@ -29,10 +29,10 @@ func TestPaceHoldsToItsRate(t *testing.T) {
 				continue // its link carries nothing
 			}
 			for ; kept > 0; kept-- {
-				if w := honest.wait(now, of); w > 0 {
+				if w := honest.waitForFrame(now, of); w > 0 {
 					t.Fatalf("seed %d: at %v a segment waits for %v", seed, now, w)
 				}
-				honest.take(of)
+				honest.takeFrame(of)
 			}
 		}
 		for i := range took {
@@ -42,7 +42,7 @@ func TestPaceHoldsToItsRate(t *testing.T) {
 				}
 			}
 		}
-		if due := hasty.wait(10*time.Minute, 1e9); due != 0 {
+		if due := hasty.waitForFrame(10*time.Minute, 1e9); due != 0 {
 			t.Errorf("a segment of any size waits for %v", due)
 		}
 	}

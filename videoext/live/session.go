@@ -26,8 +26,8 @@ func (i *cameraIntake) serveCamera(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
 	c := newConnection()
-	i.begin(c)
-	defer i.settle(c)
+	i.countSession(c)
+	defer i.settleSession(c)
 	var group sync.WaitGroup
 	from := newPatientReader(r.Body, control)
 	group.Go(func() { c.End(i.listenToCamera(r.Context(), c, from)) }) // ended below
@@ -37,7 +37,7 @@ func (i *cameraIntake) serveCamera(w http.ResponseWriter, r *http.Request) {
 		c.End(err.Error())
 	}
 	i.log.Info("a camera's session has ended", zap.String("why", c.Why()))
-	i.send(context.Background(), func(_ context.Context, _ *actor) { // or the stream is over
+	i.sendEvent(context.Background(), func(_ context.Context, _ *actor) { // or the stream is over
 		if i.session == c {
 			i.loseSession()
 		}
@@ -49,8 +49,8 @@ func (i *cameraIntake) serveCamera(w http.ResponseWriter, r *http.Request) {
 // maxBeginning is how many sessions of a camera may begin at a time. One takes as long as its first message.
 const maxBeginning = 16
 
-// begin counts a session that begins. Where there are too many the oldest is ended: a camera says at once who it is.
-func (i *cameraIntake) begin(c *connection) {
+// countSession counts a session that begins. Where there are too many the oldest is ended: a camera says at once who it is.
+func (i *cameraIntake) countSession(c *connection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.beginning = append(i.beginning, c); len(i.beginning) > maxBeginning {
@@ -59,8 +59,8 @@ func (i *cameraIntake) begin(c *connection) {
 	}
 }
 
-// settle is of a session that has begun, or ended.
-func (i *cameraIntake) settle(c *connection) {
+// settleSession is of a session that has begun, or ended.
+func (i *cameraIntake) settleSession(c *connection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.beginning = slices.DeleteFunc(i.beginning, func(other *connection) bool { return other == c })
@@ -81,20 +81,20 @@ func (i *cameraIntake) listenToCamera(ctx context.Context, c *connection, body *
 	body.Greeted()
 	i.log.Info("a camera's session begins", zap.String("camera", hello.Camera), zap.Int("width", hello.Width), zap.Int("height", hello.Height), zap.Float64("rate", hello.Rate))
 	to, next, frames := i.mail, mail(func(ctx context.Context, a *actor) { i.beginSession(ctx, a, c) }), (*footage)(nil)
-	for i.offer(ctx, c, to, next) {
-		i.settle(c)
+	for i.offerConnection(ctx, c, to, next) {
+		i.settleSession(c)
 		m, err := i.readHeard(from, c)
 		if err != nil {
 			return err.Error()
 		}
-		to, next, frames = i.coming, func(ctx context.Context, a *actor) { i.take(ctx, a, m) }, m.footage
+		to, next, frames = i.coming, func(ctx context.Context, a *actor) { i.receiveHeard(ctx, a, m) }, m.footage
 	}
-	frames.release()
+	frames.releaseFrames()
 	return "the session was ended"
 }
 
-// offer waits until the actor takes what a session brings, or the session is over.
-func (i *cameraIntake) offer(ctx context.Context, c *connection, to chan<- mail, m mail) bool {
+// offerConnection waits until the actor takes what a session brings, or the session is over.
+func (i *cameraIntake) offerConnection(ctx context.Context, c *connection, to chan<- mail, m mail) bool {
 	select {
 	case to <- m:
 		return true

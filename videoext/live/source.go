@@ -37,8 +37,8 @@ func newSourceIntake(st *stream, held *memoryHold, admit func(ctx context.Contex
 // player brings the frames of a source until ctx ends or, without an error, the source does.
 type player func(ctx context.Context, to source.Stream) error
 
-// read brings the frames that play does.
-func (i *sourceIntake) read(ctx context.Context, play player) {
+// readSource brings the frames that play does.
+func (i *sourceIntake) readSource(ctx context.Context, play player) {
 	switch err := play(ctx, i); {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -46,12 +46,12 @@ func (i *sourceIntake) read(ctx context.Context, play player) {
 		i.log.Error("the source cannot be read", zap.Error(err))
 		i.condition.setState(stateFailed, err.Error())
 	default:
-		i.bring(ctx, func(ctx context.Context, a *actor) { _ = a.step(ctx, streams.Ended{}) }) // it always makes sense
+		i.bringFrame(ctx, func(ctx context.Context, a *actor) { _ = a.stepCore(ctx, streams.Ended{}) }) // it always makes sense
 	}
 }
 
-// bring waits until the actor takes what comes.
-func (i *sourceIntake) bring(ctx context.Context, m mail) {
+// bringFrame waits until the actor takes what comes.
+func (i *sourceIntake) bringFrame(ctx context.Context, m mail) {
 	select {
 	case i.frames <- m:
 	case <-ctx.Done():
@@ -90,7 +90,7 @@ func (i *sourceIntake) Frame(ctx context.Context, frame *media.Frame) {
 		i.broke = time.Now()
 		i.log.Warn("the source's own time does not follow what it said before: the stream's goes on", zap.Duration("time", frame.Time))
 	}
-	i.bring(ctx, func(ctx context.Context, a *actor) { i.takeFrame(ctx, a, frame) })
+	i.bringFrame(ctx, func(ctx context.Context, a *actor) { i.takeFrame(ctx, a, frame) })
 }
 
 func (i *sourceIntake) newServer() method.Server { return i.spec.newPlain() }
@@ -112,7 +112,7 @@ func (i *sourceIntake) takeFrame(ctx context.Context, a *actor, frame *media.Fra
 	i.size = int64(len(frame.Y) + len(frame.Cb) + len(frame.Cr))
 	next := a.core.Told()
 	if i.isFull(a) {
-		_ = a.step(ctx, streams.Missed{Segment: next, Of: 1, Time: frame.Time, Broken: frame.Broken, Why: fmt.Sprintf("%d frames wait for the network", a.core.Under())})
+		_ = a.stepCore(ctx, streams.Missed{Segment: next, Of: 1, Time: frame.Time, Broken: frame.Broken, Why: fmt.Sprintf("%d frames wait for the network", a.core.Under())})
 		return
 	}
 	f := &footage{numbers: []int{0}, load: func(context.Context) ([]*media.Frame, error) { return []*media.Frame{frame}, nil }}

@@ -66,8 +66,8 @@ func (c *condition) isOver() bool {
 	return c.state == stateEnded || c.state == stateFailed
 }
 
-// describe is the state and its reason as they are told, of a stream whose network may be missing.
-func (c *condition) describe(missing error) (state, reason string) {
+// describeCondition is the state and its reason as they are told, of a stream whose network may be missing.
+func (c *condition) describeCondition(missing error) (state, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -136,7 +136,7 @@ func secondsOf(s metrics.Spent) spent {
 	return spent{s.Decode.Seconds(), s.Scale.Seconds(), s.Read.Seconds(), s.Turn.Seconds(), s.Queue.Seconds(), s.Device.Seconds()}
 }
 
-func (s *stream) status() status {
+func (s *stream) describeStatus() status {
 	f := s.figure.Now()
 	out := status{
 		Object: "video.stream", Spec: s.spec, Spent: secondsOf(f.Spent),
@@ -148,14 +148,14 @@ func (s *stream) status() status {
 	}
 	out.Source, out.Load = ffmpeg.ShowAddress(s.spec.Source), s.load()
 	_, missing := s.inference.currentNetwork()
-	out.State, out.Reason = s.condition.describe(missing)
+	out.State, out.Reason = s.condition.describeCondition(missing)
 	return out
 }
 
 // logStatus writes the line of a stream to the log.
 func (s *stream) logStatus(what string) {
 	f := s.figure.Now()
-	s.log.Info(what, zap.String("state", s.status().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped), zap.Uint64("discontinuities", f.Discontinuities),
+	s.log.Info(what, zap.String("state", s.describeStatus().State), zap.Uint64("frames", f.Frames), zap.Uint64("late", f.Late), zap.Uint64("dropped", f.Dropped), zap.Uint64("discontinuities", f.Discontinuities),
 		zap.Float64("latency_ms", f.MeanLatency()), zap.Uint64("bytes_a", f.Bytes[method.A]), zap.Uint64("bytes_b", f.Bytes[method.B]), zap.Uint64("regions", f.Regions),
 		zap.Float64("boxes_a_frame", f.BoxesPerFrame()), zap.Float64("score", f.MeanScore()))
 }

@@ -47,8 +47,8 @@ type intake interface {
 	end(why error)
 }
 
-// send has the actor do something, unless ctx or the stream ends before.
-func (s *stream) send(ctx context.Context, m mail) bool {
+// sendEvent has the actor do something, unless ctx or the stream ends before.
+func (s *stream) sendEvent(ctx context.Context, m mail) bool {
 	select {
 	case s.mail <- m:
 		return true

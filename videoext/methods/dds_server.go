@@ -33,7 +33,7 @@ func newDDSServer(c DDS) *ddsServer { return &ddsServer{c: c} }
 func (s *ddsServer) Step(now time.Duration, event method.ServerEvent) (do []method.ServerAction) {
 	switch e := event.(type) {
 	case method.Arrived:
-		do = s.arrived(e)
+		do = s.addArrived(e)
 	case method.Inferred:
 		do = s.handleInferred(now, e)
 	case method.Skip:
@@ -57,7 +57,7 @@ func (s *ddsServer) findPending(segment method.Segment) *openSegment {
 	return nil
 }
 
-func (s *ddsServer) arrived(e method.Arrived) []method.ServerAction {
+func (s *ddsServer) addArrived(e method.Arrived) []method.ServerAction {
 	if e.Stream == method.A {
 		s.pending = append(s.pending, &openSegment{segment: e.Segment, of: e.Of, frames: e.Frames})
 		return []method.ServerAction{method.Infer{Segment: e.Segment, Stream: method.A, Frames: e.Frames, How: method.Plain{}}}

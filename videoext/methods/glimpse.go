@@ -138,7 +138,7 @@ func (g *glimpseCamera) Step(now time.Duration, event method.CameraEvent) (do []
 	}
 	do = append(do, g.chooseFrames(now)...)
 	do = append(do, g.flushResults(now)...)
-	do = append(do, g.release()...)
+	do = append(do, g.releaseFrames()...)
 	return append(do, g.requestWake()...)
 }
 
@@ -292,8 +292,8 @@ func finalResults(s *glimpsed) method.Results {
 	return r
 }
 
-// release gives up frames that nothing is compared with or tracked from any more.
-func (g *glimpseCamera) release() (do []method.CameraAction) {
+// releaseFrames gives up frames that nothing is compared with or tracked from any more.
+func (g *glimpseCamera) releaseFrames() (do []method.CameraAction) {
 	g.held = slices.DeleteFunc(g.held, func(n method.Segment) bool {
 		if g.findSegment(n) != nil || g.last != nil && g.last.Segment == n || g.known != nil && g.known.Segment == n && len(g.known.detections) > 0 {
 			return false

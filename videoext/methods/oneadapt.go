@@ -56,7 +56,7 @@ const gradientInferences = 2.7
 // New is OneAdapt as a method. The configuration has been checked.
 func (c OneAdapt) New() method.Method {
 	inferences := 1 + gradientInferences/float64(c.Frames*c.Every)
-	return method.Method{Name: "oneadapt", Setting: c.Knobs.name(), Frames: c.Frames, Gradients: true, Inferences: inferences, New: func() (method.Camera, method.Server) {
+	return method.Method{Name: "oneadapt", Setting: c.Knobs.knobsName(), Frames: c.Frames, Gradients: true, Inferences: inferences, New: func() (method.Camera, method.Server) {
 		return &oneAdaptCamera{c: c, segments: map[method.Segment]*Segment{}}, newOneAdaptServer(&c)
 	}}
 }

@@ -57,7 +57,7 @@ func (c *oneAdaptCamera) Step(_ time.Duration, event method.CameraEvent) []metho
 	case method.Answer:
 		if s, ok := e.Content.(method.Sensitive); ok && c.adapter != nil && (c.gradient == nil || e.Segment > c.told) {
 			c.gradient, c.told = s.Gradient, e.Segment
-			return c.do(c.adapter.Step(oneadapt.Answered{Interval: int(e.Segment), Utility: float64(s.Gradient.Utility)}))
+			return c.performActions(c.adapter.Step(oneadapt.Answered{Interval: int(e.Segment), Utility: float64(s.Gradient.Utility)}))
 		}
 	case method.Tried:
 		return c.handleTried(e)
@@ -100,18 +100,18 @@ func (c *oneAdaptCamera) askAdapter() (do []method.CameraAction) {
 			break
 		}
 		c.queue = c.queue[1:]
-		do = append(do, c.do(c.adapter.Step(oneadapt.Captured{Interval: int(s.Segment)}))...)
+		do = append(do, c.performActions(c.adapter.Step(oneadapt.Captured{Interval: int(s.Segment)}))...)
 	}
 	return do
 }
 
-// do carries out what the adapter asks for.
-func (c *oneAdaptCamera) do(actions []oneadapt.Action) (do []method.CameraAction) {
+// performActions carries out what the adapter asks for.
+func (c *oneAdaptCamera) performActions(actions []oneadapt.Action) (do []method.CameraAction) {
 	var used []method.Segment
 	for _, action := range actions {
 		switch a := action.(type) {
 		case oneadapt.Use:
-			do = append(do, c.use(a)...)
+			do = append(do, c.encodeWith(a)...)
 			used = append(used, method.Segment(a.Interval))
 		case oneadapt.Measure:
 			do = append(do, c.requestTrials(a))
@@ -124,8 +124,8 @@ func (c *oneAdaptCamera) do(actions []oneadapt.Action) (do []method.CameraAction
 	return do
 }
 
-// use sends a segment.
-func (c *oneAdaptCamera) use(a oneadapt.Use) []method.CameraAction {
+// encodeWith sends a segment.
+func (c *oneAdaptCamera) encodeWith(a oneadapt.Use) []method.CameraAction {
 	n := method.Segment(a.Interval)
 	s := c.segments[n]
 	if c.link.Jammed(c.c.MaxBacklog) {
@@ -170,7 +170,7 @@ func (c *oneAdaptCamera) handleTried(e method.Tried) []method.CameraAction {
 		return nil
 	}
 	if len(trials) != len(c.trying) {
-		return c.do(c.adapter.Step(oneadapt.NotMeasured{Interval: int(e.Segment)}))
+		return c.performActions(c.adapter.Step(oneadapt.NotMeasured{Interval: int(e.Segment)}))
 	}
 	measured := make([]oneadapt.Trial, len(trials))
 	for i, t := range trials {
@@ -184,5 +184,5 @@ func (c *oneAdaptCamera) handleTried(e method.Tried) []method.CameraAction {
 	for i := range measured {
 		measured[i].Cost /= c.dearest
 	}
-	return c.do(c.adapter.Step(oneadapt.Measured{Interval: int(e.Segment), Against: measured[0], Trials: measured[1:c.asked]}))
+	return c.performActions(c.adapter.Step(oneadapt.Measured{Interval: int(e.Segment), Against: measured[0], Trials: measured[1:c.asked]}))
 }

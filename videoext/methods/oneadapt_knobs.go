@@ -14,7 +14,7 @@ import (
 
 // Knobs are what a configuration sets of the way in which a segment is encoded.
 type Knobs interface {
-	name() string
+	knobsName() string
 	check() error
 	// Of are the knobs for frames of so many pixels.
 	Of(width, height int) []oneadapt.Knob
@@ -31,7 +31,7 @@ type BlockKnobs struct {
 	QPs []int // the coarsest first
 }
 
-func (b *BlockKnobs) name() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
+func (b *BlockKnobs) knobsName() string { return fmt.Sprintf("blocks, QP %v", b.QPs) }
 
 func (b *BlockKnobs) check() error { return checkLadder("QP", b.QPs, 0, media.MaxQP) }
 
@@ -93,7 +93,7 @@ type CodecKnobs struct {
 	Biases []int     // to B-frames, the most of them first; one: it is no knob
 }
 
-func (k *CodecKnobs) name() string {
+func (k *CodecKnobs) knobsName() string {
 	return fmt.Sprintf("codec, QP %v, scale %v, bias %v", k.QPs, k.Scales, k.Biases)
 }
 
@@ -147,7 +147,7 @@ type FilterKnobs struct {
 	Quality videoext.Quality
 }
 
-func (k *FilterKnobs) name() string { return fmt.Sprintf("filter, biases %v", k.Biases) }
+func (k *FilterKnobs) knobsName() string { return fmt.Sprintf("filter, biases %v", k.Biases) }
 
 func (k *FilterKnobs) check() error {
 	if len(k.Biases) < 2 {

@@ -57,7 +57,7 @@ func newFilter(t *transform, l luma, r videoext.Region) *filter {
 	width, height := float64(l.width), float64(l.height)
 	f.x, f.y = float64(r.X0+r.X1)/2*width, float64(r.Y0+r.Y1)/2*height
 	f.w, f.h = max(float64(r.X1-r.X0)*width, 4), max(float64(r.Y1-r.Y0)*height, 4)
-	f.wanted = t.forward(targetResponse())
+	f.wanted = t.transformForward(targetResponse())
 	f.model = f.extractPatch(l, 1)
 	f.alpha = f.learnAlpha(f.model)
 	return f
@@ -124,11 +124,11 @@ func sampleLuma(l luma, x, y float64) float64 {
 
 // kernel compares one patch with another at all shifts, by a Gaussian of their distance (equation 31).
 func (f *filter) kernel(a, b []float64) []float64 {
-	fa, fb := f.t.forward(a), f.t.forward(b)
+	fa, fb := f.t.transformForward(a), f.t.transformForward(b)
 	for i := range fa {
 		fa[i] *= conjugate(fb[i])
 	}
-	cross := f.t.inverse(fa)
+	cross := f.t.transformInverse(fa)
 	norm := dot(a, a) + dot(b, b)
 	for i, c := range cross {
 		cross[i] = math.Exp(-max(0, (norm-2*c)/float64(len(a))) / (bandwidth * bandwidth))
@@ -145,7 +145,7 @@ func dot(a, b []float64) (sum float64) {
 
 // learnAlpha finds the filter that answers to a patch as wanted (equation 17).
 func (f *filter) learnAlpha(patch []float64) spectrum {
-	k := f.t.forward(f.kernel(patch, patch))
+	k := f.t.transformForward(f.kernel(patch, patch))
 	alpha := make(spectrum, len(k))
 	for i := range k {
 		alpha[i] = f.wanted[i] / (k[i] + ridge)
@@ -180,12 +180,12 @@ func (f *filter) trackNextFrame(l luma) (r videoext.Region, ok bool) {
 
 // peakResponse is the greatest response to a patch, and at which shift (equation 22).
 func (f *filter) peakResponse(patch []float64) (peak, dx, dy float64) {
-	k := f.t.forward(f.kernel(patch, f.model))
+	k := f.t.transformForward(f.kernel(patch, f.model))
 	for i := range k {
 		k[i] *= f.alpha[i]
 	}
 	at := 0
-	response := f.t.inverse(k)
+	response := f.t.transformInverse(k)
 	for i, v := range response {
 		if v > response[at] {
 			at = i

@@ -17,8 +17,8 @@ func newTransform() *transform {
 
 func conjugate(c complex128) complex128 { return complex(real(c), -imag(c)) }
 
-// forward transforms a patch.
-func (t *transform) forward(patch []float64) spectrum {
+// transformForward transforms a patch.
+func (t *transform) transformForward(patch []float64) spectrum {
 	s := make(spectrum, len(patch))
 	for i, v := range patch {
 		s[i] = complex(v, 0)
@@ -27,8 +27,8 @@ func (t *transform) forward(patch []float64) spectrum {
 	return s
 }
 
-// inverse is the real part of the patch of a spectrum, which it overwrites.
-func (t *transform) inverse(s spectrum) []float64 {
+// transformInverse is the real part of the patch of a spectrum, which it overwrites.
+func (t *transform) transformInverse(s spectrum) []float64 {
 	t.transformRowsColumns(s, t.fft.Sequence)
 	out := make([]float64, len(s))
 	for i, c := range s {

@@ -7,10 +7,10 @@ import (
 )
 
 // Event is what an Adapter is told.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Action is what an Adapter asks for.
-type Action interface{ action() }
+type Action interface{ isAction() }
 
 // Captured says that an interval's data is there. Intervals come in order; some may be left out.
 type Captured struct{ Interval int }
@@ -32,10 +32,10 @@ type Measured struct {
 // NotMeasured answers Measure: nothing will come of it.
 type NotMeasured struct{ Interval int }
 
-func (Captured) event()    {}
-func (Answered) event()    {}
-func (Measured) event()    {}
-func (NotMeasured) event() {}
+func (Captured) isEvent()    {}
+func (Answered) isEvent()    {}
+func (Measured) isEvent()    {}
+func (NotMeasured) isEvent() {}
 
 // Use says how an interval is to be prepared. Each that was captured gets one, in order.
 type Use struct {
@@ -49,8 +49,8 @@ type Measure struct {
 	Probe
 }
 
-func (Use) action()     {}
-func (Measure) action() {}
+func (Use) isAction()     {}
+func (Measure) isAction() {}
 
 // Options are how an Adapter works.
 type Options struct {
@@ -106,7 +106,7 @@ func (a *Adapter) Step(event Event) []Action {
 	case NotMeasured:
 		if a.measure != nil && a.measure.Interval == e.Interval {
 			a.measure = nil
-			return a.use(nil)
+			return a.prepareCaptured(nil)
 		}
 	}
 	return nil
@@ -116,23 +116,23 @@ func (a *Adapter) handleCaptured(interval int) (do []Action) {
 	if interval <= a.captured {
 		return nil
 	}
-	do = a.use(nil) // its measurement takes too long, and is for later ones
+	do = a.prepareCaptured(nil) // its measurement takes too long, and is for later ones
 	a.captured = interval
 	if a.measure != nil && interval-a.measure.Interval > a.options.Fresh {
 		a.measure = nil
 	}
 	if a.measure != nil || a.gradient < 0 || interval-a.gradient > a.options.Fresh {
-		return a.use(do)
+		return a.prepareCaptured(do)
 	}
 	a.measure = &Measure{interval, a.gradient, a.rule.Probe(a.config)}
 	if a.options.Ahead {
 		return append(do, *a.measure)
 	}
-	return append(a.use(do), *a.measure)
+	return append(a.prepareCaptured(do), *a.measure)
 }
 
-// use lets the interval that was captured last be prepared, if it was not.
-func (a *Adapter) use(do []Action) []Action {
+// prepareCaptured lets the interval that was captured last be prepared, if it was not.
+func (a *Adapter) prepareCaptured(do []Action) []Action {
 	if a.used == a.captured {
 		return do
 	}
@@ -152,11 +152,11 @@ func (a *Adapter) handleMeasured(e *Measured) []Action {
 	}
 	a.measure = nil
 	if !isValidMeasurement(e, m) {
-		return a.use(nil)
+		return a.prepareCaptured(nil)
 	}
 	a.config = a.rule.Next(e.Against, e.Trials, a.utility)
 	a.probeDearest(e.Trials)
-	return a.use(nil)
+	return a.prepareCaptured(nil)
 }
 
 // isValidMeasurement says that a measurement is of what was asked for, in numbers that can be reckoned with.

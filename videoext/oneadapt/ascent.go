@@ -49,8 +49,8 @@ const mostFactor = 1e6
 
 func isValidFactor(v float64) bool { return v > 0 && v <= mostFactor }
 
-// begin sets the knobs.
-func (a *Ascent) begin(knobs []Knob, from Config) error {
+// beginAscent sets the knobs.
+func (a *Ascent) beginAscent(knobs []Knob, from Config) error {
 	if !isValidFactor(a.Rate) || !(a.Weight == 0 || isValidFactor(a.Weight)) || !isValidFactor(a.Gain) {
 		return fmt.Errorf("a rate of %v, a weight of %v and a gain of %v; they are above 0 and at most %v, and a weight may be 0", a.Rate, a.Weight, a.Gain, mostFactor)
 	}
@@ -72,7 +72,7 @@ func (a *Ascent) begin(knobs []Knob, from Config) error {
 
 // NewAscent begins with a configuration.
 func NewAscent(a Ascent, knobs []Knob, from Config) (*Ascent, error) {
-	if err := a.begin(knobs, from); err != nil {
+	if err := a.beginAscent(knobs, from); err != nil {
 		return nil, err
 	}
 	if a.Moments != nil {

@@ -68,7 +68,7 @@ func (m *Map) AppendBinary(to []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(m.pack()); err != nil {
+	if _, err := w.Write(m.packValues()); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -86,8 +86,8 @@ func (m *Map) Levels() []byte {
 	return all
 }
 
-// pack is the levels of the values, two a byte.
-func (m *Map) pack() []byte {
+// packValues is the levels of the values, two a byte.
+func (m *Map) packValues() []byte {
 	packed := make([]byte, (len(m.Values)+1)/2)
 	for i, l := range m.Levels() {
 		packed[i/2] |= l << (4 * (i % 2))
@@ -139,11 +139,11 @@ func ReadMap(data []byte) (*Map, error) {
 	}
 	m := NewMap(int(width), int(height))
 	m.Utility = head.Utility
-	return m, m.unpack(r, head.Most)
+	return m, m.unpackValues(r, head.Most)
 }
 
-// unpack reads the values.
-func (m *Map) unpack(r io.Reader, most float32) error {
+// unpackValues reads the values.
+func (m *Map) unpackValues(r io.Reader, most float32) error {
 	packed := make([]byte, (len(m.Values)+1)/2)
 	if _, err := io.ReadFull(flate.NewReader(r), packed); err != nil {
 		return fmt.Errorf("a gradient of %d x %d parts: %w", m.Width, m.Height, err)

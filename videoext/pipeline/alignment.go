@@ -46,7 +46,7 @@ func (l *Lab) Gradients(interval int, c oneadapt.Config) (accuracies, outputs []
 			return nil, nil, err
 		}
 		accuracies = append(accuracies, math.Abs(l.Accuracy(truth, got)-was)/by)
-		outputs = append(outputs, sum(changes)/by)
+		outputs = append(outputs, sumValues(changes)/by)
 	}
 	return accuracies, outputs, nil
 }
@@ -87,7 +87,7 @@ func Cosine(a, b []float64) float64 {
 	return dot / math.Sqrt(squares*others)
 }
 
-func sum(values []float64) (all float64) {
+func sumValues(values []float64) (all float64) {
 	for _, v := range values {
 		all += v
 	}

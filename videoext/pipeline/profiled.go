@@ -73,9 +73,9 @@ func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
 		if p.best = dearest; p.Known != nil {
 			p.best = p.Goal.Best(p.Known)
 		}
-		p.begin(interval)
+		p.beginProfiling(interval)
 	} else if p.profile == nil && interval >= p.began+p.Every {
-		p.begin(interval)
+		p.beginProfiling(interval)
 	}
 	c := p.best
 	recorded := p.profile != nil && len(p.profile.intervals) < max(p.Long, 1)
@@ -92,7 +92,7 @@ func (p *Profiled) Serve(interval int, a *Account) (Result, error) {
 	return r, p.tryCandidates(a, dearest)
 }
 
-func (p *Profiled) begin(interval int) {
+func (p *Profiled) beginProfiling(interval int) {
 	candidates := p.Search.Candidates()
 	p.profile, p.began, p.credit = &profile{candidates: candidates, tried: make([]Tried, len(candidates))}, interval, 0
 	for i, c := range candidates {

@@ -60,10 +60,10 @@ func (r *Resolver) Resolve(f *media.Frame, factor int) (*media.Frame, error) {
 		return nil, err
 	}
 	from, to := f.RGBA(), image.NewRGBA(image.Rect(0, 0, f.Width*factor, f.Height*factor))
-	err := r.enlarge(from, to, factor)
+	err := r.enlargePicture(from, to, factor)
 	for tooLong(err) && r.pixels/2 >= leastPixels {
 		r.pixels /= 2 // the network takes more memory than CARN-M
-		err = r.enlarge(from, to, factor)
+		err = r.enlargePicture(from, to, factor)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enlarge a frame of %d x %d pixels: %w", f.Width, f.Height, err)
@@ -78,8 +78,8 @@ func tooLong(err error) bool {
 	return errors.As(err, &e) && e.Code == engine.CodeTooLong
 }
 
-// enlarge fills a picture, tile by tile.
-func (r *Resolver) enlarge(from, to *image.RGBA, factor int) error {
+// enlargePicture fills a picture, tile by tile.
+func (r *Resolver) enlargePicture(from, to *image.RGBA, factor int) error {
 	for _, t := range splitTiles(from.Rect.Dx(), from.Rect.Dy(), r.pixels) {
 		if err := r.enlargeTile(from, to, t, factor); err != nil {
 			return err

@@ -40,8 +40,8 @@ func (c canvas) paintShape(x0, y0, x1, y1 float64, paint colour, outside func(x,
 	}
 }
 
-// box is a rectangle with round corners.
-func (c canvas) box(x0, y0, x1, y1, round float64, paint colour) {
+// fillBox is a rectangle with round corners.
+func (c canvas) fillBox(x0, y0, x1, y1, round float64, paint colour) {
 	mx, my, hx, hy := (x0+x1)/2, (y0+y1)/2, (x1-x0)/2-round, (y1-y0)/2-round
 	c.paintShape(x0, y0, x1, y1, paint, func(x, y float64) float64 {
 		dx, dy := math.Abs(x-mx)-hx, math.Abs(y-my)-hy
@@ -49,8 +49,8 @@ func (c canvas) box(x0, y0, x1, y1, round float64, paint colour) {
 	})
 }
 
-// disc is a circle; with a width above 0 its line alone.
-func (c canvas) disc(mx, my, radius, width float64, paint colour) {
+// fillDisc is a circle; with a width above 0 its line alone.
+func (c canvas) fillDisc(mx, my, radius, width float64, paint colour) {
 	c.paintShape(mx-radius-width, my-radius-width, mx+radius+width, my+radius+width, paint, func(x, y float64) float64 {
 		d := math.Hypot(x-mx, y-my) - radius
 		if width > 0 {
@@ -60,8 +60,8 @@ func (c canvas) disc(mx, my, radius, width float64, paint colour) {
 	})
 }
 
-// line is one with round ends.
-func (c canvas) line(x0, y0, x1, y1, width float64, paint colour) {
+// drawLine is one with round ends.
+func (c canvas) drawLine(x0, y0, x1, y1, width float64, paint colour) {
 	dx, dy := x1-x0, y1-y0
 	length := max(dx*dx+dy*dy, 1e-9)
 	c.paintShape(min(x0, x1)-width, min(y0, y1)-width, max(x0, x1)+width, max(y0, y1)+width, paint, func(x, y float64) float64 {
@@ -70,8 +70,8 @@ func (c canvas) line(x0, y0, x1, y1, width float64, paint colour) {
 	})
 }
 
-// trapezoid stands on y1 from x0 to x1; its sides lean in by as much as they say on the left and the right.
-func (c canvas) trapezoid(x0, y0, x1, y1, left, right float64, paint colour) {
+// fillTrapezoid stands on y1 from x0 to x1; its sides lean in by as much as they say on the left and the right.
+func (c canvas) fillTrapezoid(x0, y0, x1, y1, left, right float64, paint colour) {
 	height := y1 - y0
 	c.paintShape(x0, y0, x1, y1, paint, func(x, y float64) float64 {
 		up := (y1 - y) / height

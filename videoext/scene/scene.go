@@ -100,7 +100,7 @@ func (s *Scene) drawLane(number int, seconds float64) (boxes []videoext.Detectio
 		t.x = (float64(k)*l.gap + d.nextFloat()*(l.gap-5) + moved) * metre
 		t.y += d.nextFloat() * 0.15 * metre
 		t.dice = d
-		width, height := t.draw(s.picture)
+		width, height := t.drawThing(s.picture)
 		boxes = append(boxes, videoext.Detection{Class: l.class, Score: 1, Region: videoext.Region{
 			X0: float32(t.x / w), Y0: float32((t.y - height) / h), X1: float32((t.x + width) / w), Y1: float32(t.y / h),
 		}})

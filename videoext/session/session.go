@@ -26,7 +26,7 @@ const (
 )
 
 // Message is one of the types below.
-type Message interface{ kind() byte }
+type Message interface{ messageKind() byte }
 
 // Hello begins the camera's side.
 type Hello struct {
@@ -84,15 +84,15 @@ const (
 	kindEnded
 )
 
-func (*Hello) kind() byte    { return kindHello }
-func (*Welcome) kind() byte  { return kindWelcome }
-func (*Sent) kind() byte     { return kindSent }
-func (*Done) kind() byte     { return kindDone }
-func (*Refused) kind() byte  { return kindRefused }
-func (*Skipped) kind() byte  { return kindSkipped }
-func (*Answered) kind() byte { return kindAnswered }
-func (*Resulted) kind() byte { return kindResulted }
-func (*Ended) kind() byte    { return kindEnded }
+func (*Hello) messageKind() byte    { return kindHello }
+func (*Welcome) messageKind() byte  { return kindWelcome }
+func (*Sent) messageKind() byte     { return kindSent }
+func (*Done) messageKind() byte     { return kindDone }
+func (*Refused) messageKind() byte  { return kindRefused }
+func (*Skipped) messageKind() byte  { return kindSkipped }
+func (*Answered) messageKind() byte { return kindAnswered }
+func (*Resulted) messageKind() byte { return kindResulted }
+func (*Ended) messageKind() byte    { return kindEnded }
 
 // SpoiltError says that what was encoded of a segment is not what the camera sent, or cannot be read. All that says whose it is arrived as it
 // was, and the session can go on.
@@ -123,11 +123,11 @@ func messageChecksum(kind byte, fields []byte) uint32 {
 // order. What was encoded of a segment follows them, and has a checksum of its own.
 func Append(to []byte, m Message) ([]byte, error) {
 	w := writer{data: make([]byte, sumBytes)}
-	w.data[0] = m.kind()
+	w.data[0] = m.messageKind()
 	if err := writeMessage(&w, m); err != nil {
 		return nil, err
 	}
-	binary.BigEndian.PutUint32(w.data[1:], messageChecksum(m.kind(), w.data[sumBytes:]))
+	binary.BigEndian.PutUint32(w.data[1:], messageChecksum(m.messageKind(), w.data[sumBytes:]))
 	if sent, ok := m.(*Sent); ok {
 		var err error
 		if w.data, err = sent.Data.AppendBinary(w.data); err != nil {

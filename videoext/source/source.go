@@ -91,7 +91,7 @@ func (p *player) nextLoopStart() time.Duration {
 // playOnce brings the frames of the file behind the last one.
 func (p *player) playOnce(ctx context.Context) error {
 	stage := new(decoding)
-	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened, Stage: stage.run})
+	clip, err := ffmpeg.Open(ctx, p.Address, ffmpeg.Options{Rate: p.Rate, Admit: p.to.Opened, Stage: stage.runDecoding})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *Source) Follow(ctx context.Context, to Stream) {
 // followOnce reads until the camera stops, and says for how long it played after it was admitted.
 func (s *Source) followOnce(ctx context.Context, clock *media.Clock, to Stream) (played time.Duration, err error) {
 	stage := new(decoding)
-	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Clock: clock, Keyless: to.Keyless, Admit: to.Opened, Stage: stage.run})
+	clip, err := ffmpeg.Open(ctx, s.Address, ffmpeg.Options{Rate: s.Rate, Resolve: s.Resolve, Clock: clock, Keyless: to.Keyless, Admit: to.Opened, Stage: stage.runDecoding})
 	if err != nil {
 		return 0, err
 	}
@@ -231,7 +231,7 @@ func (d *decoding) sizeFrom(clip *ffmpeg.Clip) {
 	d.takes = decodePace * time.Duration(info.Width*info.Height)
 }
 
-func (d *decoding) run(ctx context.Context, decode func() error) error {
+func (d *decoding) runDecoding(ctx context.Context, decode func() error) error {
 	_, err := processors.Shared().Do(ctx, processors.Stage{Kind: "decode", Takes: d.takes}, decode)
 	return err
 }

@@ -118,7 +118,7 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 	var err error
 	switch e := event.(type) {
 	case Begun:
-		c.begin()
+		c.welcomeSession()
 	case Came:
 		err = c.handleCame(now, e)
 	case Missed:
@@ -145,8 +145,8 @@ func (c *Core) Step(now time.Duration, event Event) ([]Action, error) {
 
 func (c *Core) addAction(a Action) { c.do = append(c.do, a) }
 
-// begin tells a camera's new session how things are.
-func (c *Core) begin() {
+// welcomeSession tells a camera's new session how things are.
+func (c *Core) welcomeSession() {
 	if c.over {
 		c.server, c.over = c.c.New(), false
 	}
@@ -173,8 +173,8 @@ func (c *Core) findSegment(n method.Segment) *segment {
 	return c.under[n-c.firstPending()]
 }
 
-// open takes in the next segment, and those before it that did not come.
-func (c *Core) open(now time.Duration, n method.Segment, of int) error {
+// openSegments takes in the next segment, and those before it that did not come.
+func (c *Core) openSegments(now time.Duration, n method.Segment, of int) error {
 	if frames := int64(n-c.told) * int64(of); frames > maxGap {
 		return fmt.Errorf("segment %d of %d frames comes where %d is next, which is too far: %d frames would be missing, want at most %d", n, of, c.told, frames, maxGap)
 	}
@@ -223,7 +223,7 @@ func (c *Core) handleCame(now time.Duration, e Came) error {
 		c.answerRepeat(e.Segment)
 		return nil
 	}
-	if err := c.open(now, e.Segment, e.Of); err != nil {
+	if err := c.openSegments(now, e.Segment, e.Of); err != nil {
 		return err
 	}
 	s := c.pushSegment(now, e.Of, e)
@@ -283,7 +283,7 @@ func (c *Core) handleMissed(now time.Duration, e Missed) error {
 		c.answerRepeat(e.Segment)
 		return nil
 	}
-	if err := c.open(now, e.Segment, e.Of); err != nil {
+	if err := c.openSegments(now, e.Segment, e.Of); err != nil {
 		return err
 	}
 	known := Came{Broken: e.Broken}

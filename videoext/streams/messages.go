@@ -8,7 +8,7 @@ import (
 )
 
 // Event is what happens to a stream.
-type Event interface{ event() }
+type Event interface{ isEvent() }
 
 // Begun says that a camera's session begins. It is answered by Welcome, and then by what an earlier session may not have been told.
 type Begun struct{}
@@ -52,17 +52,17 @@ type Ended struct{}
 // Tick says that the time of Wake has come.
 type Tick struct{}
 
-func (Begun) event()            {}
-func (Came) event()             {}
-func (Missed) event()           {}
-func (Given) event()            {}
-func (Inferred) event()         {}
-func (GradientComputed) event() {}
-func (Ended) event()            {}
-func (Tick) event()             {}
+func (Begun) isEvent()            {}
+func (Came) isEvent()             {}
+func (Missed) isEvent()           {}
+func (Given) isEvent()            {}
+func (Inferred) isEvent()         {}
+func (GradientComputed) isEvent() {}
+func (Ended) isEvent()            {}
+func (Tick) isEvent()             {}
 
 // Action is what a stream asks for.
-type Action interface{ action() }
+type Action interface{ isAction() }
 
 // Welcome begins a session: the first segment that is wanted.
 type Welcome struct{ Next method.Segment }
@@ -94,15 +94,15 @@ type Wake struct{ At time.Duration }
 // Finished says that all that came before Ended has its final results.
 type Finished struct{}
 
-func (Welcome) action()         {}
-func (Infer) action()           {}
-func (ComputeGradient) action() {}
-func (Tell) action()            {}
-func (Done) action()            {}
-func (Deliver) action()         {}
-func (Free) action()            {}
-func (Wake) action()            {}
-func (Finished) action()        {}
+func (Welcome) isAction()         {}
+func (Infer) isAction()           {}
+func (ComputeGradient) isAction() {}
+func (Tell) isAction()            {}
+func (Done) isAction()            {}
+func (Deliver) isAction()         {}
+func (Free) isAction()            {}
+func (Wake) isAction()            {}
+func (Finished) isAction()        {}
 
 // Result is what was found in one frame. Each frame has one that is final.
 type Result struct {

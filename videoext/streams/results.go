@@ -35,13 +35,13 @@ func (c *Core) deliverResults(now time.Duration, s *segment, frames []videoext.F
 			d.Results[i].Regions = s.regions[i]
 		}
 		if final {
-			c.count(&d.Results[i])
+			c.countResult(&d.Results[i])
 		}
 	}
 	c.addAction(d)
 }
 
-func (c *Core) count(r *Result) {
+func (c *Core) countResult(r *Result) {
 	c.counts.Frames++
 	c.counts.Regions += uint64(len(r.Regions))
 	switch {

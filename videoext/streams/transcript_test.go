@@ -55,7 +55,7 @@ func (s *script) tell(words []string) (string, error) {
 	if words[0] == "stream" {
 		return "", s.begin(words[1:])
 	}
-	event, err := s.event(words)
+	event, err := s.isEvent(words)
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +112,7 @@ func (s *script) begin(words []string) error {
 	return nil
 }
 
-// event is what a command says:
+// isEvent is what a command says:
 //
 //	begun | ended | tick
 //	came A 3 of 4: 0@1s 2@1.2s          frames 0 and 2 of segment 3, which has 4, with their times
@@ -120,7 +120,7 @@ func (s *script) begin(words []string) error {
 //	given 3 of 2 [final]
 //	inferred 1 [why...]                   the network found what is in all frames of Infer 1, or saw none
 //	inferred 1 but 2 why...               but for frame 2
-func (s *script) event(words []string) (Event, error) {
+func (s *script) isEvent(words []string) (Event, error) {
 	rest := func(i int) string { return strings.Join(words[min(i, len(words)):], " ") }
 	switch words[0] {
 	case "begun":

@@ -75,11 +75,11 @@ func (h Host) Run(s System, requests iter.Seq[Request]) []*Record {
 	for {
 		ends, runs := w.nextEnd()
 		if more && (!runs || seconds(coming.At) <= ends) {
-			w.advance(seconds(coming.At))
-			w.arrive(coming)
+			w.advanceTo(seconds(coming.At))
+			w.addRequest(coming)
 			coming, more = next()
 		} else if runs {
-			w.advance(ends)
+			w.advanceTo(ends)
 			w.endThreads()
 		} else {
 			return w.records
@@ -141,23 +141,23 @@ func newThread(c *call, lasts, weight float64) *thread {
 
 func (w *world) time() time.Time { return epoch.Add(duration(w.now)) }
 
-func (w *world) arrive(r Request) {
+func (w *world) addRequest(r Request) {
 	c := &call{record: &Record{Request: r}}
 	w.records = append(w.records, c.record)
 	if !w.Sequential {
-		w.begin(c)
+		w.beginPart(c)
 		return
 	}
 	if w.behind = append(w.behind, c); len(w.behind) == 1 {
-		w.begin(c)
+		w.beginPart(c)
 	}
 }
 
-// begin has a call wait for its next part, or ends it after the last.
-func (w *world) begin(c *call) {
+// beginPart has a call wait for its next part, or ends it after the last.
+func (w *world) beginPart(c *call) {
 	if c.part == len(c.record.Parts) {
 		c.record.Answered, c.record.Latency = true, duration(w.now)-c.record.At
-		w.end()
+		w.endRequest()
 		return
 	}
 	c.asked, c.held, c.left = w.now, 0, seconds(c.at().Took)
@@ -167,22 +167,22 @@ func (w *world) begin(c *call) {
 			w.startPass()
 		}
 	case w.core == nil:
-		w.start(c)
+		w.startPart(c)
 	default:
-		w.ask(c)
+		w.askForSlot(c)
 	}
 }
 
-// end lets the next request of a Sequential System begin.
-func (w *world) end() {
+// endRequest lets the next request of a Sequential System begin.
+func (w *world) endRequest() {
 	if w.Sequential {
 		if w.behind = w.behind[1:]; len(w.behind) > 0 {
-			w.begin(w.behind[0])
+			w.beginPart(w.behind[0])
 		}
 	}
 }
 
-func (w *world) ask(c *call) {
+func (w *world) askForSlot(c *call) {
 	w.identity++
 	c.id = w.identity
 	w.calls[c.id] = c
@@ -193,23 +193,23 @@ func (w *world) ask(c *call) {
 			a.Rest += p.Takes + duration(w.trips[p.Kind])
 		}
 	}
-	w.step(a)
+	w.stepCore(a)
 }
 
-// step has the core take an event, and does what it says.
-func (w *world) step(event any) {
+// stepCore has the core take an event, and does what it says.
+func (w *world) stepCore(event any) {
 	for _, a := range w.core.Step(w.time(), event) {
 		c := w.calls[a.ID]
 		if a.Verdict == stages.Granted {
-			w.start(c)
+			w.startPart(c)
 		} else {
 			delete(w.calls, a.ID)
 		}
 	}
 }
 
-// start runs the part of a call, or the rest of it.
-func (w *world) start(c *call) {
+// startPart runs the part of a call, or the rest of it.
+func (w *world) startPart(c *call) {
 	if len(c.record.Waited) == c.part {
 		c.began = w.now
 		c.record.Waited = append(c.record.Waited, duration(w.now-c.asked))

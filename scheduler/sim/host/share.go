@@ -7,8 +7,8 @@ import (
 	"github.com/prefillonly/prefillonly/scheduler/stages"
 )
 
-// rate is how many processors a thread of weight 1 has.
-func (w *world) rate() float64 {
+// processorRate is how many processors a thread of weight 1 has.
+func (w *world) processorRate() float64 {
 	sum := 0.
 	for _, t := range w.threads {
 		sum += t.weight
@@ -22,16 +22,16 @@ func (w *world) nextEnd() (at float64, runs bool) {
 	if w.apart != nil {
 		at = w.now + w.apart.left
 	}
-	rate := w.rate()
+	rate := w.processorRate()
 	for _, t := range w.threads {
 		at = min(at, w.now+t.left/(rate*t.weight))
 	}
 	return at, !math.IsInf(at, 1)
 }
 
-// advance has threads run until then.
-func (w *world) advance(then float64) {
-	rate := w.rate()
+// advanceTo has threads run until then.
+func (w *world) advanceTo(then float64) {
+	rate := w.processorRate()
 	for _, t := range w.threads {
 		t.left -= (then - w.now) * rate * t.weight
 	}
@@ -65,7 +65,7 @@ func (w *world) endThread(t *thread) {
 	c.held += w.now - c.since
 	if c.left -= t.lasts; c.left > 0 {
 		about := part.Takes.Seconds() * c.left / part.Took.Seconds()
-		w.step(stages.Yield{ID: c.id, Left: duration(about)})
+		w.stepCore(stages.Yield{ID: c.id, Left: duration(about)})
 		return
 	}
 	ran := duration(w.now - c.began)
@@ -76,10 +76,10 @@ func (w *world) endThread(t *thread) {
 		w.endPass()
 	case w.core != nil:
 		delete(w.calls, c.id)
-		w.step(stages.Done{ID: c.id, Took: duration(c.held)})
+		w.stepCore(stages.Done{ID: c.id, Took: duration(c.held)})
 	}
 	c.part++
-	w.begin(c)
+	w.beginPart(c)
 }
 
 // endPass gives the device to the next.

@@ -96,7 +96,7 @@ func (s Cameras) Run() (*CamerasOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.summarize(out.Records, a.last)
+	return s.summarizeRecords(out.Records, a.last)
 }
 
 // device is what the models and the streams share.
@@ -180,8 +180,8 @@ func (a *cameraArrivals) gradient(at time.Duration, camera int) sim.Request {
 	return q
 }
 
-// summarize counts what was answered from the time to settle on until the last arrival.
-func (s Cameras) summarize(records []sim.Record, last time.Duration) (*CamerasOutcome, error) {
+// summarizeRecords counts what was answered from the time to settle on until the last arrival.
+func (s Cameras) summarizeRecords(records []sim.Record, last time.Duration) (*CamerasOutcome, error) {
 	o := &CamerasOutcome{Step: s.longestStep(), Seconds: (last - settle).Seconds()}
 	nested := map[wire.PassID]bool{}
 	for _, r := range records {

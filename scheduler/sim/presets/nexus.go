@@ -66,9 +66,9 @@ func (n *nexus) Decide(d *sim.Desk) {
 	for _, m := range n.feeds {
 		m.expireFrames(d, 1)
 	}
-	n.load(d)
-	n.run(d)
-	n.load(d)
+	n.loadModel(d)
+	n.runTurn(d)
+	n.loadModel(d)
 }
 
 // sharedBytes is what each model has in common with each other.
@@ -218,7 +218,7 @@ func (m *feed) takeFrames(n int) []*sim.Job {
 	return taken
 }
 
-func (n *nexus) load(d *sim.Desk) {
+func (n *nexus) loadModel(d *sim.Desk) {
 	if d.Loading {
 		return
 	}
@@ -244,7 +244,7 @@ func (n *nexus) load(d *sim.Desk) {
 	d.Load(m, missing)
 }
 
-func (n *nexus) run(d *sim.Desk) {
+func (n *nexus) runTurn(d *sim.Desk) {
 	if d.Running {
 		return
 	}

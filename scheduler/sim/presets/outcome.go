@@ -9,15 +9,15 @@ type FrameShares struct {
 }
 
 // Mean is the mean share of frames.
-func (o *FrameShares) Mean() float64 { return mean(o.Shares) }
+func (o *FrameShares) Mean() float64 { return meanOf(o.Shares) }
 
 // Least is the share of the model that is served least.
 func (o *FrameShares) Least() float64 { return slices.Min(o.Shares) }
 
 // MeanAccuracy is the mean of the models' accuracy.
-func (o *FrameShares) MeanAccuracy() float64 { return mean(o.Accuracy) }
+func (o *FrameShares) MeanAccuracy() float64 { return meanOf(o.Accuracy) }
 
-func mean(values []float64) float64 {
+func meanOf(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
 		sum += v

@@ -51,9 +51,9 @@ func (o *server) Decide(d *sim.Desk) {
 	if o.coming >= 0 && !d.Loading {
 		o.recent, o.coming = append(o.recent, o.coming), -1
 	}
-	o.load(d)
-	o.run(d)
-	o.load(d)
+	o.loadModel(d)
+	o.runBatch(d)
+	o.loadModel(d)
 }
 
 func (o *server) isLoaded(m int) bool { return slices.Contains(o.recent, m) }
@@ -80,8 +80,8 @@ func (o *server) giveRequests() int {
 	return -1
 }
 
-// load begins to load the model of the job that goes next. One that waits for the pass of now evicts it after that.
-func (o *server) load(d *sim.Desk) {
+// loadModel begins to load the model of the job that goes next. One that waits for the pass of now evicts it after that.
+func (o *server) loadModel(d *sim.Desk) {
 	if d.Loading || d.Running && !o.runners {
 		return
 	}
@@ -117,7 +117,7 @@ func (o *server) hasRequests(d *sim.Desk, m int) bool {
 	return d.Running && o.busy == m || slices.ContainsFunc(o.queue[:o.given], func(j *sim.Job) bool { return j.Model == m })
 }
 
-func (o *server) run(d *sim.Desk) {
+func (o *server) runBatch(d *sim.Desk) {
 	if d.Running || d.Loading && !o.runners {
 		return
 	}

@@ -56,8 +56,8 @@ func (o *TurnsOutcome) PublishedShares() (list []float64) {
 	return list
 }
 
-// simulate runs all frames; ok is false where a model has no room for its batch even alone.
-func (t *turns) simulate() (o *TurnsOutcome, ok bool) {
+// simulateTurns runs all frames; ok is false where a model has no room for its batch even alone.
+func (t *turns) simulateTurns() (o *TurnsOutcome, ok bool) {
 	for i := range t.models {
 		for n := 0.0; len(t.models[i].times) < turnFrames; n += t.frame {
 			t.models[i].times = append(t.models[i].times, n)
@@ -65,10 +65,10 @@ func (t *turns) simulate() (o *TurnsOutcome, ok bool) {
 	}
 	for t.hasFrames() {
 		for i := range t.models {
-			if !t.bring(i) {
+			if !t.bringModel(i) {
 				return nil, false
 			}
-			t.serve(&t.models[i])
+			t.serveFrames(&t.models[i])
 		}
 	}
 	o = &TurnsOutcome{Waited: t.waited / t.clock, Evictions: t.evictions}
@@ -82,8 +82,8 @@ func (t *turns) hasFrames() bool {
 	return slices.ContainsFunc(t.models, func(m turnModel) bool { return len(m.served) < turnFrames })
 }
 
-// bring loads a model, if it is not there, and makes room for its pass; it says whether there can be room.
-func (t *turns) bring(i int) bool {
+// bringModel loads a model, if it is not there, and makes room for its pass; it says whether there can be room.
+func (t *turns) bringModel(i int) bool {
 	m, before := &t.models[i], &t.models[(i+len(t.models)-1)%len(t.models)]
 	there := slices.Contains(t.resident, i)
 	need := m.with
@@ -126,8 +126,8 @@ func (t *turns) ownBytes(i int, others []int) int64 {
 	return max(0, m.weights-shared)
 }
 
-// serve runs the newest frames of a model, once there are any in time.
-func (t *turns) serve(m *turnModel) {
+// serveFrames runs the newest frames of a model, once there are any in time.
+func (t *turns) serveFrames(m *turnModel) {
 	for {
 		for m.arrived < turnFrames && m.times[m.arrived] <= t.clock {
 			m.arrived++
@@ -170,7 +170,7 @@ func (s Turns) Run() *TurnsOutcome {
 	}
 	shared := s.Workload.sharedBytes(s.Sharing)
 	o, _ := bestPlan(s.Workload, batchChoices, func(p plan) (*TurnsOutcome, []float64, error) {
-		o, possible := s.newTurns(p, shared).simulate()
+		o, possible := s.newTurns(p, shared).simulateTurns()
 		if !possible {
 			return nil, nil, nil
 		}
@@ -201,5 +201,5 @@ func RunCase(c published.Case) (o *TurnsOutcome, possible bool) {
 		p[name] = choice{batch: c.Batches[i]}
 	}
 	lives := time.Duration(c.Lives) * time.Millisecond
-	return Turns{w, Memory(c.Memory), Sharing(c.Sharing), lives, c.Rate}.newTurns(p, w.sharedBytes(Sharing(c.Sharing))).simulate()
+	return Turns{w, Memory(c.Memory), Sharing(c.Sharing), lives, c.Rate}.newTurns(p, w.sharedBytes(Sharing(c.Sharing))).simulateTurns()
 }

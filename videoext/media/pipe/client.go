@@ -74,7 +74,7 @@ func Start(ctx context.Context, program string, args ...string) (*Client, error)
 	c.pipe = connection{bufio.NewReaderSize(out, 64<<10), c.out}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := c.do(ctx, c.readHello); err != nil {
+	if err := c.runCommand(ctx, c.readHello); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -101,8 +101,8 @@ func (r *refusal) Error() string { return r.Text }
 // Is makes a request behind the end of a source io.EOF.
 func (r *refusal) Is(target error) bool { return r.End && target == io.EOF }
 
-// do makes a request. A context that ends, and what is wrong with the pipe, ends the child.
-func (c *Client) do(ctx context.Context, request func() error) error {
+// runCommand makes a request. A context that ends, and what is wrong with the pipe, ends the child.
+func (c *Client) runCommand(ctx context.Context, request func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := cmp.Or(c.err, ctx.Err()); err != nil {
@@ -191,7 +191,7 @@ func (c *Client) requestEncode(ctx context.Context, k kind, h encodeHead, s *med
 	if h.Settings, err = newSettingsHead(s); err != nil {
 		return nil, err
 	}
-	return segment, c.do(ctx, func() error {
+	return segment, c.runCommand(ctx, func() error {
 		for _, f := range frames {
 			if err := c.pipe.sendFrame(f); err != nil {
 				return err
@@ -205,7 +205,7 @@ func (c *Client) requestEncode(ctx context.Context, k kind, h encodeHead, s *med
 		if err != nil {
 			return err
 		}
-		data, err := c.pipe.read(size)
+		data, err := c.pipe.readMessage(size)
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ type Clip struct {
 // Open opens a file or a camera in the child, of which frames are taken at a rate (0: all of them), as ffmpeg.Open does.
 func (c *Client) Open(ctx context.Context, name string, rate float64) (*Clip, error) {
 	var h openedHead
-	err := c.do(ctx, func() error {
+	err := c.runCommand(ctx, func() error {
 		if err := c.pipe.sendMessage(openSource, &openHead{name, rate}); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (c *Clip) Encode(ctx context.Context, first, count int, s media.Settings) (
 
 // Close closes the source in the child.
 func (c *Clip) Close() error {
-	return c.client.do(context.Background(), func() error {
+	return c.client.runCommand(context.Background(), func() error {
 		if err := c.client.pipe.sendMessage(closeSource, c.id); err != nil {
 			return err
 		}

@@ -175,12 +175,12 @@ func (c *connection) receiveMessage() (m message, err error) {
 		return m, fmt.Errorf("a message of kind %d says that it has %d and %d bytes, which is more than this pipe takes", begin[0], head, size)
 	}
 	m.kind, m.size = kind(begin[0]), int(size)
-	m.head, err = c.read(int(head))
+	m.head, err = c.readMessage(int(head))
 	return m, err
 }
 
-// read reads so many bytes, and takes memory only as they come.
-func (c *connection) read(size int) ([]byte, error) {
+// readMessage reads so many bytes, and takes memory only as they come.
+func (c *connection) readMessage(size int) ([]byte, error) {
 	var b bytes.Buffer
 	if n, err := io.CopyN(&b, c.in, int64(size)); err != nil {
 		return nil, fmt.Errorf("%d of %d bytes came: %w", n, size, unexpectedEOF(err))

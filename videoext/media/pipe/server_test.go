@@ -45,7 +45,7 @@ func FuzzServe(f *testing.F) {
 				return
 			}
 			if err == nil {
-				_, err = c.read(m.size)
+				_, err = c.readMessage(m.size)
 			}
 			if err != nil || m.kind != hello && m.kind != failed && m.kind != opened {
 				t.Fatalf("an answer of kind %d, %v", m.kind, err)

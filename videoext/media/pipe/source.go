@@ -47,7 +47,7 @@ func (s *source) readFrames(ctx context.Context, first, count int) ([]*media.Fra
 
 // readTo reads until number end, and keeps frames from number from on.
 func (s *source) readTo(ctx context.Context, from, end int) error {
-	s.forget(from)
+	s.forgetFrames(from)
 	for s.first+len(s.kept) < end && !s.ended {
 		f, err := s.clip.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -58,7 +58,7 @@ func (s *source) readTo(ctx context.Context, from, end int) error {
 			return err
 		}
 		s.kept = append(s.kept, f)
-		s.forget(from)
+		s.forgetFrames(from)
 		if len(s.kept)*(len(f.Y)+2*len(f.Cb)) > maxRaw {
 			return fmt.Errorf("%s: frames %d to %d, with those of the request before, have more than %d bytes: ask for fewer", s.name, from, end-1, maxRaw)
 		}
@@ -66,8 +66,8 @@ func (s *source) readTo(ctx context.Context, from, end int) error {
 	return nil
 }
 
-// forget drops frames before a number, or all if it is behind them.
-func (s *source) forget(from int) {
+// forgetFrames drops frames before a number, or all if it is behind them.
+func (s *source) forgetFrames(from int) {
 	n := min(max(from-s.first, 0), len(s.kept))
 	s.kept, s.first = slices.Delete(s.kept, 0, n), s.first+n
 }

@@ -29,7 +29,7 @@ func (w *world) cameraDoes(action method.CameraAction) {
 			w.addEvent(soon, toCamera, method.Found{Segment: a.Segment, Frames: a.Frames, Findings: w.allFindings(a.Segment, a.Frames)})
 		}
 	case method.Measure:
-		w.measure(a, soon)
+		w.measureFrames(a, soon)
 	case method.Track:
 		w.trackDetections(a, soon)
 	case method.Try:
@@ -99,7 +99,7 @@ func (w *world) checkSentOnce(n method.Segment, s *segment, stream method.Stream
 	}
 }
 
-func (w *world) measure(a method.Measure, at time.Duration) {
+func (w *world) measureFrames(a method.Measure, at time.Duration) {
 	s := w.heldSegment(a.Segment, a)
 	if s == nil || a.Since != nil && w.heldSegment(a.Since.Segment, a) == nil {
 		return

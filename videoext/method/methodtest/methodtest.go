@@ -35,7 +35,7 @@ func Run(t *testing.T, m method.Method) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(4) {
 				w := runWorld(m, 30, seed, f)
-				w.check(t, seed)
+				w.checkAction(t, seed)
 				checkReplay(t, m, w)
 			}
 		})
@@ -44,8 +44,8 @@ func Run(t *testing.T, m method.Method) {
 	t.Run("memory", func(t *testing.T) { checkMemory(t, m) })
 }
 
-// check holds what was done to the contract.
-func (w *world) check(t *testing.T, seed uint64) {
+// checkAction holds what was done to the contract.
+func (w *world) checkAction(t *testing.T, seed uint64) {
 	t.Helper()
 	for _, p := range w.problems {
 		t.Errorf("seed %d: %s", seed, p)

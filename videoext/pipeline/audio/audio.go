@@ -105,7 +105,7 @@ func (p *Pipeline) Prepare(interval int, c oneadapt.Config) (pipeline.Input, err
 
 // Infer implements pipeline.Pipeline: its results are of type []Digit.
 func (p *Pipeline) Infer(in pipeline.Input) (pipeline.Result, error) {
-	output, err := p.run(in.(*sent))
+	output, err := p.runNetwork(in.(*sent))
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (s *sent) tensorBytes() []byte {
 	return data
 }
 
-// run is the network's output: the probability of each digit, and of none, at each step.
-func (p *Pipeline) run(s *sent) (direct.Output, error) {
+// runNetwork is the network's output: the probability of each digit, and of none, at each step.
+func (p *Pipeline) runNetwork(s *sent) (direct.Output, error) {
 	outputs, err := p.network.Run(shape, s.tensorBytes())
 	if err != nil {
 		return direct.Output{}, err
@@ -141,7 +141,7 @@ func (p *Pipeline) run(s *sent) (direct.Output, error) {
 // this one. A lower rate takes a band away from all of a second, so that the derivatives of a band add up with their signs.
 func (p *Pipeline) Gradient(in pipeline.Input) (*oneadapt.Map, error) {
 	s := in.(*sent)
-	output, err := p.run(s)
+	output, err := p.runNetwork(s)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func TestHeldOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			output, err := p.run(in.(*sent))
+			output, err := p.runNetwork(in.(*sent))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestHeldOut(t *testing.T) {
 func TestGradient(t *testing.T) {
 	p := open(t, Draw(recordings(t), 40, 1))
 	run := func(s *sent) []float32 {
-		output, err := p.run(s)
+		output, err := p.runNetwork(s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,8 +136,8 @@ func (l *trainer) updateNetworks(moments []moment, left float64) {
 		value, units := l.critic.Forward(m.state)
 		l.critic.Backward(m.state, units, []float64{(value[0] - m.target) / float64(len(moments))}, critic)
 	}
-	l.actors.step(l.policy.Params, policy, left*l.o.Rate)
-	l.values.step(l.critic.Params, critic, left*l.o.Rate)
+	l.actors.updateParams(l.policy.Params, policy, left*l.o.Rate)
+	l.values.updateParams(l.critic.Params, critic, left*l.o.Rate)
 }
 
 // addLossGradient adds to gradient that of a moment's loss, times a weight.
@@ -189,7 +189,7 @@ func newAdam(params []float64) *adam {
 	return &adam{first: make([]float64, len(params)), second: make([]float64, len(params))}
 }
 
-func (a *adam) step(params, gradient []float64, rate float64) {
+func (a *adam) updateParams(params, gradient []float64, rate float64) {
 	a.steps++
 	const b1, b2 = 0.9, 0.999
 	c1, c2 := 1-math.Pow(b1, float64(a.steps)), 1-math.Pow(b2, float64(a.steps))

@@ -22,7 +22,7 @@ type Way struct {
 // Serve implements pipeline.Way. An interval that finds the link jammed is left out, and what was found last stands for it.
 func (w *Way) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) {
 	if w.history == nil {
-		if err := w.begin(interval, a); err != nil {
+		if err := w.beginHistory(interval, a); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (w *Way) Serve(interval int, a *pipeline.Account) (pipeline.Result, error) 
 	return r, nil
 }
 
-func (w *Way) begin(interval int, a *pipeline.Account) (err error) {
+func (w *Way) beginHistory(interval int, a *pipeline.Account) (err error) {
 	if w.Policy == nil {
 		if w.Policy, err = StreetPolicy(); err != nil {
 			return err

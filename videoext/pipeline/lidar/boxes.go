@@ -133,8 +133,8 @@ func countMatches(truth, found []Box) (n int) {
 	return n
 }
 
-// f1 compares a sweep; 1 if there is nothing and nothing was found.
-func f1(truth, found []Box) float64 {
+// boxesF1 compares a sweep; 1 if there is nothing and nothing was found.
+func boxesF1(truth, found []Box) float64 {
 	if len(truth)+len(found) == 0 {
 		return 1
 	}

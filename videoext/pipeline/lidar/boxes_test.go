@@ -79,7 +79,7 @@ func TestF1(t *testing.T) {
 		{[]Box{at(0)}, []Box{at(3)}, 0},
 	}
 	for _, test := range tests {
-		if got := f1(test.truth, test.found); math.Abs(got-test.want) > 1e-9 {
+		if got := boxesF1(test.truth, test.found); math.Abs(got-test.want) > 1e-9 {
 			t.Errorf("F1 of %v and %v is %v, want %v", test.truth, test.found, got, test.want)
 		}
 	}

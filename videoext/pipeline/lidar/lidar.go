@@ -164,7 +164,7 @@ func littleEndian(values []float32) []byte {
 // Accuracy implements pipeline.Pipeline: the mean F1 of sweeps, of cars whose score is above a half and that overlap, as seen from above, by a half.
 func (l *LiDAR) Accuracy(truth, got pipeline.Result) (sum float64) {
 	for i, cars := range truth.([][]Car) {
-		sum += f1(sureBoxes(cars), sureBoxes(got.([][]Car)[i]))
+		sum += boxesF1(sureBoxes(cars), sureBoxes(got.([][]Car)[i]))
 	}
 	return sum / sweeps
 }

@@ -50,7 +50,7 @@ func TestNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, n = sum+f1(seen(&sweep), sureBoxes(readCars(scores, boxes))), n+1
+			sum, n = sum+boxesF1(seen(&sweep), sureBoxes(readCars(scores, boxes))), n+1
 		}
 	}
 	if mean := sum / float64(n); mean < 0.7 {
