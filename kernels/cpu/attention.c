@@ -3,7 +3,8 @@
 // Attention: cuts the work into tasks of some rows of one KV head, orders them longest
 // first so that the threads end together, and walks each task through the tiles of keys that its rows
 // see. Segments of few rows that begin in the same blocks are a family, whose rows share tasks: they walk through the
-// tiles that all of them see together, and then through those of each.
+// tiles that all of them see together, and then through those of each. Where rows of a block are interleaved, those of a
+// segment move to blocks of their own in between.
 
 #include "attention.h"
 
@@ -19,6 +20,7 @@ enum {
 	TASKS_PER_THREAD = 4,
 	COST_CLASSES = 256,
 	MOST_ROWS = 12 * PF_ROW_BLOCK, // of a task
+	MOST_FAMILY_DIM = 256,         // up to which there is room for a task's rows twice
 };
 
 // A run is rows [first, first+count) of a task, which are those of a segment from `row` on.
@@ -65,10 +67,18 @@ static inline int key_end(const pf_attention_args *a, const pf_segment *s, int p
 	return a->window > 0 ? pf_min(s->len, pos + a->window) : s->len;
 }
 
+static inline int most_rows(const attention *at) { return at->ops->blocks * at->ops->block; }
+
+// can_join says that there may be families: behind a task's rows there is room for as many that have moved.
+static inline int can_join(const attention *at)
+{
+	return at->padded <= MOST_FAMILY_DIM && !at->args->window && !at->args->both_ways;
+}
+
 // set_block sets a task's rows [row, end), or the first of them, in the thread's scratch; what they see is not set.
 static void set_block(const attention *at, int thread, int row, int end, pf_attention_rows *r)
 {
-	size_t most = (size_t)at->ops->blocks * at->ops->block;
+	size_t most = (size_t)most_rows(at) * (can_join(at) ? 2 : 1);
 	float *scores = pf_pool_scratch(at->pool, thread);
 	float *out = scores + PF_ROW_BLOCK * PF_KEY_TILE;
 	float *total = out + most * at->padded;
@@ -138,8 +148,8 @@ static int find_runs(const attention *at, const task *t, int rows, run *runs)
 	return count;
 }
 
-// place is where a row of a run has its query, counted from a head's first, and its result.
-static inline size_t place(const attention *at, const task *t, const run *of, int row, size_t stride)
+// row_offset is where a row of a run has its query, counted from a head's first, and its result.
+static inline size_t row_offset(const attention *at, const task *t, const run *of, int row, size_t stride)
 {
 	int query = of->row + row - of->first;
 	return (size_t)(of->segment->row + query / at->group) * stride + (size_t)(t->head * at->group + query % at->group) * at->args->dim;
@@ -151,7 +161,7 @@ static void load_rows(const attention *at, const task *t, const run *of, int row
 	for (int i = 0; i < r->count; i++, row++) {
 		for (; row >= of->first + of->count; of++)
 			;
-		queries[i] = at->args->qkv + place(at, t, of, row, at->args->qkv_stride);
+		queries[i] = at->args->qkv + row_offset(at, t, of, row, at->args->qkv_stride);
 	}
 	at->ops->load(r, queries, at->args->dim);
 	for (int i = 0; i < at->ops->block; i++)
@@ -166,7 +176,7 @@ static void store_rows(const attention *at, const task *t, const run *of, int ro
 	for (int i = 0; i < r->count; i++, row++) {
 		for (; row >= of->first + of->count; of++)
 			;
-		dst[i] = at->args->dst + place(at, t, of, row, at->args->dst_stride);
+		dst[i] = at->args->dst + row_offset(at, t, of, row, at->args->dst_stride);
 	}
 	at->ops->finish(dst, r, at->args->dim);
 }
@@ -187,8 +197,8 @@ static void walk_shared(const attention *at, const task *t, int rows, int thread
 	}
 }
 
-// walk takes a run of a task's rows through the tiles that they see from position `from` on.
-static void walk(const attention *at, const task *t, const run *of, int from, int thread)
+// walk takes a run of a task's rows, the first of which is at row `place`, through the tiles that they see from position `from` on.
+static void walk(const attention *at, const task *t, const run *of, int place, int from, int thread)
 {
 	const pf_segment *s = of->segment;
 	int tile = at->ops->keys, last = of->row + of->count - 1;
@@ -199,10 +209,33 @@ static void walk(const attention *at, const task *t, const run *of, int from, in
 		find_keys(at, s, t->head, start, pf_min(end, start + tile), &k);
 		for (int row = 0; row < of->count; row += at->ops->block) {
 			pf_attention_rows r;
-			set_block(at, thread, of->first + row, of->first + of->count, &r);
+			set_block(at, thread, place + row, place + of->count, &r);
 			if (see_keys(at, s, of->row + row, start, &r, &k))
 				at->ops->attend(&r, &k);
 		}
+	}
+}
+
+// walk_apart takes a run's rows through the tiles that not all of the family see in blocks of their own, where they go on with
+// the sums they have, and stores them.
+static void walk_apart(const attention *at, const task *t, const run *of, int from, int thread)
+{
+	int room = most_rows(at), block = at->ops->block;
+	for (int row = 0; row < of->count; row += block) {
+		pf_attention_rows r, before;
+		set_block(at, thread, room + row, room + of->count, &r);
+		load_rows(at, t, of, of->first + row, &r);
+		for (int i = 0; i < r.count; i++) {
+			int old = of->first + row + i;
+			set_block(at, thread, old / block * block, room, &before);
+			at->ops->move(&r, i, &before, old % block);
+		}
+	}
+	walk(at, t, of, room, from, thread);
+	for (int row = 0; row < of->count; row += block) {
+		pf_attention_rows r;
+		set_block(at, thread, room + row, room + of->count, &r);
+		store_rows(at, t, of, of->first + row, &r);
 	}
 }
 
@@ -213,7 +246,7 @@ static void run_task(void *arg, int index, int thread)
 	const pf_segment *s = &at->args->segments[t->segment];
 	int rows = pf_min(at->rows, s->family_rows * at->group - t->row);
 	run runs[MOST_ROWS];
-	int count = find_runs(at, t, rows, runs);
+	int count = find_runs(at, t, rows, runs), apart = count > 1 && at->ops->move;
 	for (int row = 0; row < rows; row += at->ops->block) {
 		pf_attention_rows r;
 		set_block(at, thread, row, rows, &r);
@@ -222,11 +255,15 @@ static void run_task(void *arg, int index, int thread)
 	if (at->ops->begin)
 		at->ops->begin();
 	walk_shared(at, t, rows, thread);
-	for (int i = 0; i < count; i++)
-		walk(at, t, &runs[i], s->shared, thread);
+	for (int i = 0; i < count; i++) {
+		if (apart)
+			walk_apart(at, t, &runs[i], s->shared, thread);
+		else
+			walk(at, t, &runs[i], runs[i].first, s->shared, thread);
+	}
 	if (at->ops->end)
 		at->ops->end();
-	for (int row = 0; row < rows; row += at->ops->block) {
+	for (int row = 0; row < rows && !apart; row += at->ops->block) {
 		pf_attention_rows r;
 		set_block(at, thread, row, rows, &r);
 		store_rows(at, t, runs, row, &r);
@@ -280,7 +317,7 @@ static void sort_tasks(const attention *at, const task *tasks, int count, task *
 // share a walk through the keys, the more often keys come from the outer caches.
 static int rows_of_task(const attention *at)
 {
-	int rows = at->ops->blocks * at->ops->block, wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
+	int rows = most_rows(at), wanted = pf_pool_threads(at->pool) * TASKS_PER_THREAD;
 	for (; rows > at->ops->block; rows -= at->ops->block) {
 		int64_t tasks = 0;
 		const pf_segment *s = at->args->segments;
@@ -305,7 +342,7 @@ static int shared(const attention *at, const pf_segment *s, const pf_segment *o)
 static void find_families(const attention *at)
 {
 	const pf_attention_args *a = at->args;
-	int joins = at->ops->apart && !a->window && !a->both_ways, most = at->ops->blocks * at->ops->block / at->group;
+	int joins = can_join(at), most = most_rows(at) / at->group;
 	pf_segment *first = a->segments;
 	for (pf_segment *s = a->segments; s < a->segments + a->segment_count; s++) {
 		int same = joins && s > first && first->rows < most && s->rows < most ? shared(at, first, s) : 0;

@@ -51,7 +51,6 @@ typedef struct pf_attention_ops {
 	int step;       // keys that are looked at together, a multiple of PF_KV_GROUP
 	int block;      // rows that attend takes at once
 	int blocks;     // of a task, at most
-	int apart;      // rows of a block lie one after the other, so that attend may take any run of a task's rows
 	// A thread calls begin before its first and end after its last attend of a task; NULL where an
 	// instruction set has no state to set up.
 	void (*begin)(void);
@@ -60,6 +59,9 @@ typedef struct pf_attention_ops {
 	void (*load)(const pf_attention_rows *rows, const pf_bf16 *const *queries, int dim);
 	// attend adds a tile of keys to the rows' softmax.
 	void (*attend)(const pf_attention_rows *rows, const pf_attention_keys *keys);
+	// move sets the sums of a row in a block to those of one in another block; NULL where rows lie one after the other, so that
+	// attend may take any run of a task's rows.
+	void (*move)(const pf_attention_rows *to, int row, const pf_attention_rows *from, int old);
 	// finish sets each row's dst [dim] = out / sum of total.
 	void (*finish)(pf_bf16 *const *dst, const pf_attention_rows *rows, int dim);
 } pf_attention_ops;

@@ -366,6 +366,14 @@ static void attend(const pf_attention_rows *r, const pf_attention_keys *k)
 	}
 }
 
+static void move(const pf_attention_rows *to, int row, const pf_attention_rows *from, int old)
+{
+	to->top[row] = from->top[old];
+	to->total[row] = from->total[old];
+	for (int d = 0; d < to->padded; d++)
+		to->out[d * ROWS + row] = from->out[d * ROWS + old];
+}
+
 // transpose16 turns 16 vectors of 16 into columns.
 static void transpose16(__m512 v[16])
 {
@@ -410,4 +418,4 @@ static void finish(pf_bf16 *const *dst, const pf_attention_rows *r, int dim)
 	}
 }
 
-const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), PF_KEY_TILE, STEP, ROWS, 12, 0, pf_tiles_begin, pf_tiles_end, load, attend, finish};
+const pf_attention_ops pf_attention_amx = {sizeof(pf_bf16), PF_KEY_TILE, STEP, ROWS, 12, pf_tiles_begin, pf_tiles_end, load, attend, move, finish};

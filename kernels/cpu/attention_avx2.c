@@ -43,4 +43,4 @@ static inline float largest(vf v)
 #include "attention_products.h"
 #include "attention_softmax.h"
 
-const pf_attention_ops pf_attention_avx2 = {sizeof(operand), PF_KEY_TILE, PF_KV_GROUP, 24, 4, 1, NULL, NULL, load, attend, finish};
+const pf_attention_ops pf_attention_avx2 = {sizeof(operand), PF_KEY_TILE, PF_KV_GROUP, 24, 4, NULL, NULL, load, attend, NULL, finish};

@@ -53,4 +53,4 @@ static inline vf multiply_add(vf sum, row_pair a, column_pairs b) { return (vf)_
 #include "attention_products.h"
 #include "attention_softmax.h"
 
-const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), PF_KEY_TILE, PF_KV_GROUP, 24, 4, 1, NULL, NULL, load, attend, finish};
+const pf_attention_ops pf_attention_avx512_bf16 = {sizeof(operand), PF_KEY_TILE, PF_KV_GROUP, 24, 4, NULL, NULL, load, attend, NULL, finish};

@@ -2,6 +2,8 @@ package kerneltest
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/prefillonly/prefillonly/kernels"
@@ -216,13 +218,15 @@ func (s suite) compareAttention(r *attentionRun) {
 	checkValues(r.T, "attention", s.tol, r.Values(dst), want)
 }
 
-// testSharedPrefix computes short ends of sequences that begin in the same blocks side by side: the same bits as of each alone.
+// testSharedPrefix computes short ends of sequences that begin in the same blocks side by side: the same bits as of each alone, also
+// beside one that is not a number.
 func (s suite) testSharedPrefix(t *testing.T) {
 	for _, c := range []attentionCase{
 		{kernels.Heads{Q: 2, KV: 2, Dim: 64}, 16, 0, false, 1, nil},
 		{kernels.Heads{Q: 14, KV: 2, Dim: 64}, 64, 0, false, 2, nil},
 		{kernels.Heads{Q: 8, KV: 1, Dim: 128}, 32, 0, true, 1, nil},
 		{kernels.Heads{Q: 4, KV: 4, Dim: 80}, 32, 300, false, 1, nil},
+		{kernels.Heads{Q: 4, KV: 2, Dim: 256}, 64, 0, false, 1, nil},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			r := newAttentionRun(newFixture(t, s.open(t)), c)
@@ -247,6 +251,18 @@ func (s suite) testSharedPrefix(t *testing.T) {
 			}
 			_, together := r.runAttention(true, parts...)
 			checkValues(r.T, "attention of ends that share a prefix", Tolerance{}, r.Values(together), want)
+			poisoned := parts[4]
+			for i := range poisoned.qkv[poisoned.from*c.heads.QKVCols():] {
+				poisoned.qkv[poisoned.from*c.heads.QKVCols()+i] = math.NaN()
+			}
+			_, together = r.runAttention(true, parts...)
+			got, row := r.Values(together), c.heads.Q*c.heads.Dim
+			first := 0
+			for _, p := range parts[:4] {
+				first += p.to - p.from
+			}
+			end := first + poisoned.to - poisoned.from
+			checkValues(r.T, "attention beside an end that is not a number", Tolerance{}, slices.Delete(got, first*row, end*row), slices.Delete(want, first*row, end*row))
 		})
 	}
 }
