@@ -1,9 +1,11 @@
 package model
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -85,30 +87,61 @@ func BenchmarkPrefill(b *testing.B) {
 	measure("prefix=4096/suffix=150/packed=20", suffixes...)
 }
 
-// BenchmarkQuestions runs what questions about one text take, at Qwen2.5-0.5B's shape: the text with the first of them,
-// and 63 more of 20 tokens each behind the text's pages.
+// BenchmarkQuestions runs what questions about one text take, at Qwen2.5-0.5B's shape and with the instruction set that
+// -isa names, by time passed and by that of the processor (medians): the text with the first of them and 63 more of 20 tokens each behind
+// the text's pages, as a multiple of the first alone; and 32 of 3 tokens one by one, as a multiple of all in one pass.
 func BenchmarkQuestions(b *testing.B) {
-	m := benchModel(b, Options{MaxLen: 16384})
-	const text, each = 4096, 20
+	backend := cputest.Open(b, cpu.Config{ISA: *isa})
+	m, err := New(qwen05B(), weights.Random{Seed: 1, Type: kernels.BF16}, backend, Options{MaxLen: 16384})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	const text = 4096
 	if err := m.NewPages(text / m.opts.BlockTokens); err != nil {
 		b.Fatal(err)
 	}
 	pages, prompt := blockRange(0, text/m.opts.BlockTokens), goldenPrompt(8192, m.spec.Vocab)
-	question := func(i int) []engine.TokenID {
-		return append(prompt[:text:text], prompt[text+each*i:text+each*(i+1)]...)
+	questions := func(n, each int) []wire.TokenItem {
+		items := make([]wire.TokenItem, n)
+		for i := range items {
+			tokens := append(prompt[:text:text], prompt[text+each*i:text+each*(i+1)]...)
+			items[i] = wire.TokenItem{Tokens: tokens, Cached: text, Blocks: pages, Ask: engine.Ask{Top: 1, Labels: scoring.Labels}}
+		}
+		return items
 	}
-	more := make([]wire.TokenItem, 63)
-	for i := range more {
-		more[i] = wire.TokenItem{Tokens: question(i + 1), Cached: text, Blocks: pages, Ask: scoring}
-	}
+	first, many, short := questions(1, 20), questions(64, 20)[1:], questions(32, 3)
+	first[0].Cached = 0
+	var all, gain [2][]float64 // by time passed, by the processor's
 	for b.Loop() {
-		start := time.Now()
-		answer(b, m, wire.TokenItem{Tokens: question(0), Blocks: pages, Ask: scoring})
-		first := time.Since(start)
-		run(b, m, more...)
-		b.ReportMetric(first.Seconds(), "s_first")
-		b.ReportMetric(time.Since(start).Seconds()/first.Seconds(), "times")
+		one, more := timeOf(b, m, first), timeOf(b, m, many)
+		var apart [2]float64
+		for i := range short {
+			t := timeOf(b, m, short[i:i+1])
+			apart[0], apart[1] = apart[0]+t[0], apart[1]+t[1]
+		}
+		together := timeOf(b, m, short)
+		for i := range one {
+			all[i] = append(all[i], (one[i]+more[i])/one[i])
+			gain[i] = append(gain[i], apart[i]/together[i])
+		}
 	}
+	for i, by := range []string{"", "_processor"} {
+		slices.Sort(all[i])
+		slices.Sort(gain[i])
+		b.ReportMetric(all[i][len(all[i])/2], "times_one"+by)
+		b.ReportMetric(gain[i][len(gain[i])/2], "short_gain"+by)
+	}
+}
+
+// isa is the instruction set of BenchmarkQuestions.
+var isa = flag.String("isa", "", "instruction set to measure; empty for the best")
+
+// timeOf runs items in one pass, and returns the seconds that passed and those of the processor.
+func timeOf(b *testing.B, m *Model, items []wire.TokenItem) [2]float64 {
+	start, used := time.Now(), processorTime(b)
+	run(b, m, items...)
+	return [2]float64{time.Since(start).Seconds(), (processorTime(b) - used).Seconds()}
 }
 
 // BenchmarkMemory runs one prompt of 32,768 tokens beside a prefix cache of 64 MB and reports the

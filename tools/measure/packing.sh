@@ -1,9 +1,9 @@
 #!/bin/bash
 # Measure what packed passes gain: suffixes of N tokens over a resident prefix at the ratio of post
-# recommendation (150 over 14,000), all due at once, on two servers that differ in --max-pass-items (64
+# recommendation (150 over 14,000), or of PREFIX tokens, all due at once, on two servers that differ in --max-pass-items (64
 # and 1). Rounds are interleaved and each figure is the median of its rounds. The processor's time that
 # the executor took is printed beside the time that passed, since work of others leaves it alone.
-#   tools/measure/packing.sh MODEL        ROUNDS=3 REQUESTS=64 SUFFIXES="2 3 4 8 16 32 75 150"
+#   tools/measure/packing.sh MODEL        ROUNDS=3 REQUESTS=64 SUFFIXES="2 3 4 8 16 32 75 150" PREFIX=4096
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/measure/serve.bash
@@ -40,7 +40,7 @@ median() { sort -g -k "$2,$2" "$1" | awk -v c="$2" '{ v[NR] = $c } END { print v
 echo "| suffix | prefix | ms a request, one at a time | packed | gain | processor's ms, one at a time | packed | gain (rounds) |"
 echo "|---|---|---|---|---|---|---|---|"
 for s in "${suffixes[@]}"; do
-  prefix=$((s * 14000 / 150 / 16 * 16))
+  prefix=$((${PREFIX:-s * 14000 / 150} / 16 * 16))
   for kind in packed alone; do # the prefix becomes resident
     trace "$prefix" "$s" 0 2 >"$work/trace" && run $kind "$work/trace" >/dev/null
   done
