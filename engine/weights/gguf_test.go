@@ -2,10 +2,12 @@ package weights
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,6 +159,57 @@ func TestGGUFConfig(t *testing.T) {
 	}
 }
 
+// TestGGUFGemmas: windows, caps and frequencies are read, norms have the names of four a layer, and the scores of the largest model are scaled otherwise.
+func TestGGUFGemmas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "small.gguf")
+	norms := append(smallTensors(), f32Tensor("blk.0.ffn_norm.weight", 32), f32Tensor("blk.0.post_attention_norm.weight", 32), f32Tensor("blk.0.post_ffw_norm.weight", 32))
+	for _, c := range []struct {
+		arch   string
+		more   []gguftest.Key
+		layers uint32
+		want   map[string]any
+	}{
+		{"gemma2", []gguftest.Key{{Name: "gemma2.attn_logit_softcapping", Value: float32(40)}, {Name: "gemma2.final_logit_softcapping", Value: float32(20)}}, 1,
+			map[string]any{"attn_logit_softcapping": 40.0, "final_logit_softcapping": 20.0, "query_pre_attn_scalar": 16.0, "sliding_window": 8.0}},
+		{"gemma3", []gguftest.Key{{Name: "gemma3.rope.freq_base_swa", Value: float32(5000)}, {Name: "gemma3.attention.sliding_window_pattern", Value: uint32(3)}}, 1,
+			map[string]any{"rope_local_base_freq": 5000.0, "sliding_window_pattern": 3.0, "query_pre_attn_scalar": 16.0, "sliding_window": 8.0}},
+		{"gemma3", []gguftest.Key{{Name: "gemma3.attention.key_length", Value: uint32(16)}, {Name: "gemma3.attention.head_count", Value: uint32(8)}}, 62,
+			map[string]any{"query_pre_attn_scalar": 4.0, "head_dim": 16.0}},
+	} {
+		keys := []gguftest.Key{{Name: "general.architecture", Value: c.arch}, {Name: c.arch + ".attention.sliding_window", Value: uint32(8)}}
+		keys = append(keys, c.more...)
+		for _, key := range smallKeys(c.arch)[1:] {
+			if key.Name == c.arch+".block_count" {
+				key.Value = c.layers
+			}
+			if !slices.ContainsFunc(keys, func(k gguftest.Key) bool { return k.Name == key.Name }) {
+				keys = append(keys, key)
+			}
+		}
+		gguftest.Write(t, path, keys, norms)
+		text, err := readGGUFConfig(path)
+		var got map[string]any
+		if err == nil {
+			err = json.Unmarshal(text, &got)
+		}
+		for key, want := range c.want {
+			if err != nil || got[key] != want {
+				t.Errorf("%s: %v, %s is %v, want %v", c.arch, err, key, got[key], want)
+			}
+		}
+		model, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"} {
+			if x, err := model.Tensor("model.layers.0."+name+".weight", 32); err != nil || elements(t, x)[0] != -1 {
+				t.Errorf("%s: %s: %v, want it less one", c.arch, name, err)
+			}
+		}
+		model.Close()
+	}
+}
+
 // TestGGUFShards: a model in three files is read by its first, and files that do not belong together are refused.
 func TestGGUFShards(t *testing.T) {
 	dir, all := t.TempDir(), smallTensors()
@@ -200,6 +253,8 @@ func TestGGUFRefused(t *testing.T) {
 	}{
 		"no architecture":      {nil, nil, `missing key "general.architecture"`},
 		"another architecture": {smallKeys("mamba"), nil, `unsupported general.architecture "mamba", want one of ernie4_5, gemma`},
+		"caps":                 {smallKeys("gemma3", gguftest.Key{Name: "gemma3.attn_logit_softcapping", Value: float32(50)}), smallTensors(), `key "gemma3.attn_logit_softcapping": unsupported`},
+		"windows by layer":     {smallKeys("gemma3", gguftest.Key{Name: "gemma3.attention.sliding_window_pattern", Value: []int32{1, 0}}), smallTensors(), `key "gemma3.attention.sliding_window_pattern" is of another type`},
 		"experts":              {smallKeys("llama", gguftest.Key{Name: "llama.expert_count", Value: uint32(8)}), smallTensors(), `key "llama.expert_count": unsupported`},
 		"heads by layer":       {[]gguftest.Key{{Name: "general.architecture", Value: "llama"}, {Name: "llama.attention.head_count", Value: []int32{1, 2}}}, smallTensors(), `key "llama.attention.head_count" is of another type`},
 		"no heads":             {[]gguftest.Key{{Name: "general.architecture", Value: "llama"}, {Name: "llama.attention.head_count", Value: uint32(0)}}, smallTensors(), "llama.attention has 0 heads"},

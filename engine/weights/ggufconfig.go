@@ -92,7 +92,7 @@ func (c *ggufConfig) readMetadata(f *gguf.File) (err error) {
 	c.family = family
 	c.keys["architectures"], c.keys["model_type"] = []string{family.class}, name
 	for _, key := range refusedKeys {
-		if f.Has(name + "." + key) {
+		if _, read := family.keys[key]; f.Has(name+"."+key) && !read {
 			return fmt.Errorf("key %q: unsupported in a model of %s", name+"."+key, name)
 		}
 	}
@@ -150,6 +150,12 @@ func (c *ggufConfig) readRope(f *gguf.File, name string) error {
 		}
 	}
 	c.keys["head_dim"] = dim
+	if largest := c.family.largest; largest > 0 {
+		c.keys["query_pre_attn_scalar"] = dim
+		if c.number("num_hidden_layers") == float64(largest) {
+			c.keys["query_pre_attn_scalar"] = c.number("hidden_size") / max(1, c.number("num_attention_heads"))
+		}
+	}
 	kind := "none"
 	if f.Has(prefix + "scaling.type") {
 		var err error

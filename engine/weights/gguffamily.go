@@ -16,12 +16,25 @@ type ggufFamily struct {
 	less   float32           // what the weights of norms are more than a checkpoint's
 	names  map[string]string // of tensors of a layer that are called otherwise than in ggufLayer
 	keys   map[string]string // of config.json, by those of the metadata after the architecture's name
+
+	// largest is how many layers the family's largest model has, whose scores are scaled by the hidden size a head, as others' are by a head's
+	// length: files do not say it. 0: scores are scaled as usual.
+	largest int
 }
+
+// bothNorms are the norms of what sub-layers are given and of what they give.
+var bothNorms = map[string]string{"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
 
 // ggufFamilies are the architectures that are read, by general.architecture.
 var ggufFamilies = map[string]ggufFamily{
 	"ernie4_5": {class: "Ernie4_5ForCausalLM"},
 	"gemma":    {class: "GemmaForCausalLM", less: 1},
+	"gemma2": {class: "Gemma2ForCausalLM", less: 1, names: bothNorms, largest: 46, keys: map[string]string{
+		"attention.sliding_window": "sliding_window", "attn_logit_softcapping": "attn_logit_softcapping", "final_logit_softcapping": "final_logit_softcapping",
+	}},
+	"gemma3": {class: "Gemma3ForCausalLM", less: 1, names: bothNorms, largest: 62, keys: map[string]string{
+		"attention.sliding_window": "sliding_window", "attention.sliding_window_pattern": "sliding_window_pattern", "rope.freq_base_swa": "rope_local_base_freq",
+	}},
 	"granite": {class: "GraniteForCausalLM", paired: true, keys: map[string]string{
 		"embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier", "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling",
 	}},

