@@ -14,9 +14,9 @@ import (
 // answerGroup pools the hidden states of a group, and takes through the classification head what is to go there.
 func (p *Pass) answerGroup(g *group) error {
 	m := p.m
+	p.states = p.work.x
 	if m.final.weight != nil {
-		x := p.work.x.Slice(0, g.rows)
-		m.backend.LayerNorm(x, x, m.final.kernelNorm(&m.spec))
+		p.normaliseStates(g.rows)
 	}
 	if err := m.backend.Sync(); err != nil {
 		return err
@@ -42,6 +42,23 @@ func (p *Pass) answerGroup(g *group) error {
 	return m.backend.Sync()
 }
 
+// normaliseStates is the last normalisation; one that is not centred is added to zeros.
+func (p *Pass) normaliseStates(rows int) {
+	b, x, norm := p.m.backend, p.work.x.Slice(0, rows), p.m.final.kernelNorm(&p.m.spec)
+	if norm.Centred {
+		b.LayerNorm(x, x, norm)
+		return
+	}
+	p.states = p.work.given
+	zeros := p.work.rows
+	clear(zeros)
+	for from := 0; from < rows; from += rowsOnHost {
+		part := p.states.Slice(from, min(from+rowsOnHost, rows))
+		b.Write(part.Buf, part.Off, bytesOf(zeros[:part.Rows*part.Cols]))
+	}
+	b.AddNorm(p.states.Slice(0, rows), x, norm)
+}
+
 func notFinite(v float32) bool { return v-v != 0 }
 
 // pooledVector is the vector of an item's hidden states.
@@ -58,7 +75,7 @@ func (p *Pass) pooledVector(it *item) []float32 {
 	pool := pooling.New(it.Ask.Pool, width)
 	for ; from < to; from += rowsOnHost {
 		rows := p.work.rows[:min(rowsOnHost, to-from)*width]
-		m.backend.Read(bytesOf(rows), p.work.x.Buf, p.work.x.Off+4*int64(it.row+from)*int64(width))
+		m.backend.Read(bytesOf(rows), p.states.Buf, p.states.Off+4*int64(it.row+from)*int64(width))
 		for ; len(rows) > 0; rows = rows[width:] {
 			pool.Add(rows[:width])
 		}

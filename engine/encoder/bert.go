@@ -52,7 +52,7 @@ func learnedPositions(c *weights.Config, s *spec) (err error) {
 		norm: "embeddings.LayerNorm", layer: "encoder.layer.%d.",
 		qkv: []string{"attention.self.query", "attention.self.key", "attention.self.value"},
 		out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
-		up: "intermediate.dense", down: "output.dense", mlpNorm: "output.LayerNorm",
+		up: []string{"intermediate.dense"}, down: "output.dense", mlpNorm: "output.LayerNorm",
 	}
 	s.act, err = activationOf("hidden_act", c.HiddenAct)
 	return err

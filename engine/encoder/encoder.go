@@ -1,4 +1,4 @@
-// Package encoder is the forward pass of BERT, RoBERTa and ModernBERT models over a kernels.Encoders: prompts side by
+// Package encoder is the forward pass of BERT, RoBERTa, ModernBERT and EmbeddingGemma models over a kernels.Encoders: prompts side by
 // side without padding, to vectors of them or to the logits of a classification head.
 package encoder
 

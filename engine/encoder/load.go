@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -18,12 +19,14 @@ type embedding struct {
 type norm struct{ weight, bias kernels.Vector }
 
 func (n *norm) kernelNorm(s *spec) kernels.Norm {
-	return kernels.Norm{Weight: n.weight, Bias: n.bias, Eps: s.eps, Centred: true}
+	return kernels.Norm{Weight: n.weight, Bias: n.bias, Eps: s.eps, Centred: !s.rootMean}
 }
 
 // layer is one transformer layer's weights.
 type layer struct {
 	attnNorm, mlpNorm  norm // the first layer's attnNorm may have no weight
+	attnGave, mlpGave  norm // of what attention and the MLP add; without weights where the family has none
+	qNorm, kNorm       kernels.Vector
 	qkv, out, up, down kernels.Linear
 }
 
@@ -75,36 +78,50 @@ func (l *loader) embeddingChunk() store.Chunk {
 	if s.types > 0 {
 		parts = append(parts, l.tablePart(&e.types, n.typ, s.types))
 	}
-	return store.Chunk{Name: "embedding", Parts: append(parts, l.normParts(&e.norm, l.prefix+n.norm)...)}
+	return store.Chunk{Name: "embedding", Parts: append(parts, l.normParts(&e.norm, l.prefix, n.norm)...)}
 }
 
 func (l *loader) layerChunk(i int) store.Chunk {
 	s, to := &l.spec, &l.layers[i]
 	n, name := &s.names, l.prefix+fmt.Sprintf(l.spec.names.layer, i)
 	var qkv []matrix
-	rows := s.heads.QKVCols() / len(n.qkv)
-	for _, part := range n.qkv {
-		qkv = append(qkv, matrix{name + part, rows, s.hidden})
+	rows := []int{s.heads.Q * s.heads.Dim, s.heads.KV * s.heads.Dim, s.heads.KV * s.heads.Dim}
+	if len(n.qkv) == 1 {
+		rows[0] = s.heads.QKVCols()
+	}
+	for i, part := range n.qkv {
+		qkv = append(qkv, matrix{name + part, rows[i], s.hidden})
 	}
 	parts := []store.Part{
 		l.linearPart("linear", &to.qkv, s.bias, qkv...),
 		l.linearPart("output", &to.out, s.bias, matrix{name + n.out, s.hidden, s.heads.Q * s.heads.Dim}),
-		l.upPart(to, name+n.up),
+		l.upPart(to, name),
 		l.linearPart("output", &to.down, s.bias && !s.gated, matrix{name + n.down, s.hidden, s.intermediate}),
 	}
-	if s.after || i > 0 { // the embedding of the others is normalised already
-		parts = append(parts, l.normParts(&to.attnNorm, name+n.attnNorm)...)
+	if s.after || i > 0 || n.norm == "" { // the embedding of the others is normalised already
+		parts = append(parts, l.normParts(&to.attnNorm, name, n.attnNorm)...)
 	}
-	return store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: append(parts, l.normParts(&to.mlpNorm, name+n.mlpNorm)...)}
+	parts = append(parts, l.normParts(&to.mlpNorm, name, n.mlpNorm)...)
+	parts = append(parts, l.normParts(&to.attnGave, name, n.attnGave)...)
+	parts = append(parts, l.normParts(&to.mlpGave, name, n.mlpGave)...)
+	if n.qNorm != "" {
+		parts = append(parts, l.vectorPart(&to.qNorm, s.heads.Dim, name+n.qNorm+".weight"), l.vectorPart(&to.kNorm, s.heads.Dim, name+n.kNorm+".weight"))
+	}
+	return store.Chunk{Name: fmt.Sprintf("layer %d", i), Parts: parts}
 }
 
-// upPart is the first matrix of an MLP; a gated one is stored in one tensor, gate first.
+// upPart is the first matrix of an MLP; a gated one is stored in two tensors or in one, gate first.
 func (l *loader) upPart(to *layer, name string) store.Part {
-	s := &l.spec
-	if !s.gated {
-		return l.linearPart("linear", &to.up, s.bias, matrix{name, s.intermediate, s.hidden})
+	s, up := &l.spec, l.spec.names.up
+	switch {
+	case !s.gated:
+		return l.linearPart("linear", &to.up, s.bias, matrix{name + up[0], s.intermediate, s.hidden})
+	case len(up) == 2:
+		p := l.linearPart("gated", &to.up, false, matrix{name + up[0], s.intermediate, s.hidden}, matrix{name + up[1], s.intermediate, s.hidden})
+		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) { return l.backend.NewGatedLinear(t[0], t[1]) }
+		return p
 	}
-	p := l.linearPart("gated halves", &to.up, false, matrix{name, 2 * s.intermediate, s.hidden})
+	p := l.linearPart("gated halves", &to.up, false, matrix{name + up[0], 2 * s.intermediate, s.hidden})
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
 		gate, up := t[0], t[0]
 		half := len(t[0].Data) / 2
@@ -119,9 +136,7 @@ func (l *loader) upPart(to *layer, name string) store.Part {
 func (l *loader) headChunk() store.Chunk {
 	s, n := &l.spec, &l.spec.names
 	var parts []store.Part
-	if n.final != "" {
-		parts = l.normParts(&l.final, l.prefix+n.final)
-	}
+	parts = append(parts, l.normParts(&l.final, l.prefix, n.final)...)
 	for i := range s.freqs {
 		parts = append(parts, l.ropePart(i))
 	}
@@ -132,7 +147,7 @@ func (l *loader) headChunk() store.Chunk {
 		}
 		parts = append(parts, l.linearPart("linear", &l.head.dense, h.bias, matrix{dense, s.hidden, s.hidden}))
 		if h.norm {
-			parts = append(parts, l.normParts(&l.head.norm, n.headNorm)...)
+			parts = append(parts, l.normParts(&l.head.norm, "", n.headNorm)...)
 		}
 		parts = append(parts, l.linearPart("linear", &l.head.labels, true, matrix{n.labels, h.labels, s.hidden}))
 	}
@@ -176,20 +191,31 @@ func (l *loader) tablePart(field *kernels.Table, name string, rows int) store.Pa
 	}
 }
 
-// normParts is a normalisation's vectors, which old checkpoints name otherwise.
-func (l *loader) normParts(to *norm, name string) []store.Part {
-	parts := []store.Part{l.vectorPart(&to.weight, name+".weight", name+".gamma")}
+// normParts is a normalisation's vectors, which old checkpoints name otherwise; none where the family has no name for it.
+func (l *loader) normParts(to *norm, prefix, name string) []store.Part {
+	if name == "" {
+		return nil
+	}
+	name = prefix + name
+	parts := []store.Part{l.vectorPart(&to.weight, l.spec.hidden, name+".weight", name+".gamma")}
 	if l.spec.normBias {
-		parts = append(parts, l.vectorPart(&to.bias, name+".bias", name+".beta"))
+		parts = append(parts, l.vectorPart(&to.bias, l.spec.hidden, name+".bias", name+".beta"))
 	}
 	return parts
 }
 
-func (l *loader) vectorPart(field *kernels.Vector, names ...string) store.Part {
+func (l *loader) vectorPart(field *kernels.Vector, length int, names ...string) store.Part {
+	offset := l.spec.normOffset
 	return store.Part{
-		Kind: "vector", Set: setField(field), Bytes: 4 * int64(l.spec.hidden),
-		Tensors: []store.Tensor{l.findTensor([]int{l.spec.hidden}, names...)},
-		Make:    func(t []kernels.HostTensor) (kernels.Held, error) { return l.backend.NewVector(t[0]) },
+		Kind: fmt.Sprintf("vector plus %g", offset), Set: setField(field), Bytes: 4 * int64(length),
+		Tensors: []store.Tensor{l.findTensor([]int{length}, names...)},
+		Make: func(t []kernels.HostTensor) (kernels.Held, error) {
+			weight, err := weights.AddOffset(t[0], offset)
+			if err != nil {
+				return nil, err
+			}
+			return l.backend.NewVector(weight)
+		},
 	}
 }
 

@@ -29,7 +29,7 @@ func modernBERT(c *weights.Config, s *spec) (err error) {
 		prefixes: trunkPrefixes(c, "model."),
 		word:     "embeddings.tok_embeddings", norm: "embeddings.norm", layer: "layers.%d.",
 		qkv: []string{"attn.Wqkv"}, out: "attn.Wo", attnNorm: "attn_norm",
-		up: "mlp.Wi", down: "mlp.Wo", mlpNorm: "mlp_norm", final: "final_norm",
+		up: []string{"mlp.Wi"}, down: "mlp.Wo", mlpNorm: "mlp_norm", final: "final_norm",
 		dense: "head.dense", headNorm: "head.norm", labels: "classifier",
 		unused: []string{"head.", "decoder."},
 	}

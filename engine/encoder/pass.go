@@ -13,6 +13,7 @@ type Pass struct {
 	m       *Model
 	work    *workspace
 	results []wire.ItemResult // of the run's items, refused ones included
+	states  kernels.Mat       // the last hidden states of the group that is answered
 	groups  []group           // that are still to be computed
 
 	layer    int  // of the first group, to be computed

@@ -27,6 +27,11 @@ type spec struct {
 	bias      bool // of linear layers
 	normBias  bool
 
+	rootMean   bool    // norms are not centred
+	normOffset float32 // added to their weights
+	embedScale float32 // of embeddings in the residual stream
+	scale      float32 // of the products of queries and keys
+
 	windows []int       // of each layer: as kernels.AttentionSpec.Window, to both sides
 	rope    []int       // of each layer: which of freqs; -1: none
 	freqs   [][]float32 // inverse frequencies
@@ -47,11 +52,14 @@ type headSpec struct {
 type names struct {
 	prefixes                []string // of which the trunk's tensors have one
 	word, position, typ     string
-	norm                    string   // of the embedding
+	norm                    string   // of the embedding; empty: there is none
 	layer                   string   // what a layer's tensors begin with, with its number
-	qkv                     []string // stacked
+	qkv                     []string // stacked: one, or queries, keys and values
+	qNorm, kNorm            string   // of each head of queries and of keys; empty: there are none
 	out, attnNorm           string
-	up, down, mlpNorm       string
+	attnGave, mlpGave       string   // norms of what attention and the MLP add; empty: there are none
+	up                      []string // one, or of gated MLPs gate and up
+	down, mlpNorm           string
 	final                   string // normalisation of the last hidden states; empty: there is none
 	trunkDense              bool   // dense has the trunk's prefix
 	dense, headNorm, labels string
@@ -74,10 +82,22 @@ var families = map[string]func(*weights.Config, *spec) error{
 	"ModernBertForSequenceClassification": modernBERT,
 }
 
-// Is says whether a configuration is one of an encoder.
-func IsEncoder(c weights.Config) bool {
-	return len(c.Architectures) == 1 && families[c.Architectures[0]] != nil
+// turned are families of decoders that are encoders where tokens see those behind them, too.
+var turned = map[string]func(*weights.Config, *spec) error{"Gemma3TextModel": embeddingGemma}
+
+// familyOf is nil of what is no encoder.
+func familyOf(c *weights.Config) func(*weights.Config, *spec) error {
+	if len(c.Architectures) != 1 {
+		return nil
+	}
+	if family := turned[c.Architectures[0]]; family != nil && c.BothWays {
+		return family
+	}
+	return families[c.Architectures[0]]
 }
+
+// IsEncoder says whether a configuration is one of an encoder.
+func IsEncoder(c weights.Config) bool { return familyOf(&c) != nil }
 
 // Architectures lists the names in config.json's architectures that this package runs.
 func Architectures() []string { return slices.Sorted(maps.Keys(families)) }
@@ -90,7 +110,8 @@ func CheckConfig(c weights.Config) error {
 
 // newSpec reads a configuration, and refuses what the graph would compute wrongly.
 func newSpec(c *weights.Config) (spec, error) {
-	if !IsEncoder(*c) {
+	family := familyOf(c)
+	if family == nil {
 		return spec{}, fmt.Errorf("config.json: unsupported architecture %v, want one of %s", c.Architectures, strings.Join(Architectures(), ", "))
 	}
 	var s spec
@@ -99,7 +120,10 @@ func newSpec(c *weights.Config) (spec, error) {
 		s, err = commonSpec(c)
 	}
 	if err == nil {
-		err = families[c.Architectures[0]](c, &s)
+		err = family(c, &s)
+	}
+	if err == nil && (s.heads.Dim%2 != 0 || s.heads.Dim > 512) {
+		err = fmt.Errorf("head dimension %d is not an even number up to 512", s.heads.Dim)
 	}
 	if err == nil && !(s.eps >= 0 && s.eps < 1) {
 		err = fmt.Errorf("layer_norm_eps or norm_eps is %g, want a number from 0 to less than 1", s.eps)
@@ -121,14 +145,14 @@ func commonSpec(c *weights.Config) (spec, error) {
 		layers: c.NumHiddenLayers, hidden: c.HiddenSize, intermediate: c.IntermediateSize, vocab: c.VocabSize,
 		heads:  kernels.Heads{Q: c.NumAttentionHeads, KV: c.NumAttentionHeads, Dim: c.HiddenSize / c.NumAttentionHeads},
 		maxLen: c.MaxPositionEmbeddings, windows: make([]int, c.NumHiddenLayers), rope: make([]int, c.NumHiddenLayers),
+		embedScale: 1,
 	}
+	s.scale = float32(1 / math.Sqrt(float64(s.heads.Dim)))
 	switch {
 	case c.HiddenSize%c.NumAttentionHeads != 0:
 		return s, fmt.Errorf("hidden_size is %d, want a multiple of the %d attention heads", c.HiddenSize, c.NumAttentionHeads)
 	case s.hidden > most || s.intermediate > most:
 		return s, fmt.Errorf("hidden_size %d or intermediate_size %d is beyond %d", s.hidden, s.intermediate, most)
-	case s.heads.Dim%2 != 0 || s.heads.Dim > 512:
-		return s, fmt.Errorf("head dimension %d is not an even number up to 512", s.heads.Dim)
 	case c.QuantizationConfig != nil:
 		return s, fmt.Errorf("quantization_config: encoders are computed from unquantised weights alone")
 	case c.IsDecoder:

@@ -38,6 +38,13 @@ func TestUnknownEncoderSettingsAreRefused(t *testing.T) {
 		{"ModernBertModel", `"rope_parameters":{"full_attention":{"rope_type":"yarn"}}`, "yarn"},
 		{"ModernBertForSequenceClassification", `"classifier_activation":"relu"`, "classifier_activation"},
 		{"T5Model", ``, "T5Model"},
+		{"Gemma3TextModel", `"head_dim":4`, "Gemma3TextModel"}, // which is a decoder then
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"attention_bias":true`, "attention_bias"},
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"head_dim":514`, "head dimension"},
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"num_key_value_heads":3`, "key-value heads"},
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"sliding_window":-1`, "sliding_window"},
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"query_pre_attn_scalar":0`, "query_pre_attn_scalar"},
+		{"Gemma3TextModel", `"use_bidirectional_attention":true,"is_decoder":true`, "is_decoder"},
 	} {
 		if err := CheckConfig(parse(t, c.architecture, c.keys)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s: %v, want an error with %q", c.architecture, c.keys, err, c.want)

@@ -2,7 +2,6 @@ package encoder
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/prefillonly/prefillonly/engine/model/pace"
@@ -86,14 +85,16 @@ func (p *Pass) embedGroup(g *group) {
 			words, positions, types = append(words, id), append(positions, uint32(m.spec.first+at)), append(types, typ)
 		}
 	}
-	b.Embed(x, e.words, words, 1)
+	b.Embed(x, e.words, words, m.spec.embedScale)
 	if e.types != nil {
 		b.AddEmbed(x, e.types, types)
 	}
 	if e.positions != nil {
 		b.AddEmbed(x, e.positions, positions)
 	}
-	b.LayerNorm(x, x, e.norm.kernelNorm(&m.spec))
+	if e.norm.weight != nil {
+		b.LayerNorm(x, x, e.norm.kernelNorm(&m.spec))
+	}
 }
 
 // projectRows computes queries, keys and values of the next n rows.
@@ -106,7 +107,7 @@ func (p *Pass) projectRows(g *group, n int) {
 	to := p.row + n
 	qkv := p.work.qkv.Slice(p.row, to)
 	m.backend.NormLinear(qkv, p.work.x.Slice(p.row, to), before, l.qkv)
-	spec := kernels.RopeSpec{Heads: s.heads}
+	spec := kernels.RopeSpec{Heads: s.heads, QNorm: l.qNorm, KNorm: l.kNorm, Eps: s.eps}
 	if i := s.rope[p.layer]; i >= 0 {
 		spec.Rope = m.ropes[i]
 	}
@@ -137,8 +138,16 @@ func (p *Pass) mixRows(g *group, n int) {
 	b, l, s := p.m.backend, &p.m.layers[p.layer], &p.m.spec
 	to := p.row + n
 	x, attn := p.work.x.Slice(p.row, to), p.work.attn.Slice(p.row, to)
-	spec := kernels.AttentionSpec{Heads: s.heads, Scale: float32(1 / math.Sqrt(float64(s.heads.Dim))), Window: s.windows[p.layer]}
+	spec := kernels.AttentionSpec{Heads: s.heads, Scale: s.scale, Window: s.windows[p.layer]}
 	b.AttentionBothWays(attn, p.work.qkv.Slice(p.row, to), spec, blockTokens, g.rowSegments(p.row, to))
+	if l.attnGave.weight != nil {
+		given := p.work.given.Slice(0, n)
+		b.Product(given, attn, l.out)
+		b.AddNorm(x, given, l.attnGave.kernelNorm(s))
+		b.MLPProduct(given, x, l.mlpNorm.kernelNorm(s), s.act, l.up, l.down)
+		b.AddNorm(x, given, l.mlpGave.kernelNorm(s))
+		return
+	}
 	b.AddLinear(x, attn, l.out)
 	if !s.after {
 		b.MLP(x, l.mlpNorm.kernelNorm(s), s.act, l.up, l.down)

@@ -18,6 +18,7 @@ type workspace struct {
 	x      kernels.Mat // residual stream; behind the layers, what goes through the classification head
 	qkv    kernels.Mat
 	attn   kernels.Mat
+	given  kernels.Mat    // what a sub-layer adds, float32, where that is normalised
 	logits kernels.Mat    // of the classification head, float32
 	kv     kernels.Buffer // keys and values of one layer
 	kvOff  int64
@@ -56,10 +57,15 @@ func (m *Model) layoutWorkspace(buf kernels.Buffer, from int64) (w workspace, to
 		to += alignBytes(int64(rows) * int64(cols) * typ.Size())
 		return at
 	}
+	given := 0
+	if s.names.attnGave != "" {
+		given = rows
+	}
 	w = workspace{
 		x:      mat(rows, s.hidden, kernels.F32),
 		qkv:    mat(rows, s.heads.QKVCols(), act),
 		attn:   mat(rows, s.heads.Q*s.heads.Dim, act),
+		given:  mat(given, s.hidden, kernels.F32),
 		logits: mat(m.groupBlocks(), s.head.labels, kernels.F32),
 		kv:     buf, kvOff: to,
 	}

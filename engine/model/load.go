@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/model/architecture"
+	"github.com/prefillonly/prefillonly/engine/weights"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/kernels"
 )
@@ -134,7 +135,7 @@ func (m *Model) tensorPart(kind string, set func(kernels.Held), t store.Tensor) 
 		p.Kind += m.offsetKind()
 		p.Bytes = 4 * int64(t.Shape[0])
 		p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
-			weight, err := m.offsetNorm(t[0])
+			weight, err := weights.AddOffset(t[0], m.spec.NormOffset)
 			if err != nil {
 				return nil, err
 			}
@@ -150,26 +151,6 @@ func (m *Model) offsetKind() string {
 		return ""
 	}
 	return fmt.Sprintf(" plus %g", m.spec.NormOffset)
-}
-
-// offsetNorm is a norm's weights with the family's offset.
-func (m *Model) offsetNorm(t kernels.HostTensor) (kernels.HostTensor, error) {
-	if m.spec.NormOffset == 0 {
-		return t, nil
-	}
-	if err := t.CheckUnquantized(); err != nil {
-		return t, err
-	}
-	raw := make([]byte, len(t.Data))
-	if err := t.ReadPart(raw, t.Data); err != nil {
-		return t, err
-	}
-	values := make([]float32, t.Rows*t.Cols)
-	kernels.Expand(values, t.Type, raw)
-	for i := range values {
-		values[i] += m.spec.NormOffset
-	}
-	return kernels.HostTensor{Name: t.Name, Type: kernels.F32, Rows: t.Rows, Cols: t.Cols, Data: bytesOf(values)}, nil
 }
 
 // scaleBytes is a scale's size in a backend's memory.

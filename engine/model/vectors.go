@@ -58,7 +58,7 @@ func (m *Model) normPart(kind, name string, device *kernels.Vector, host **pooli
 	p := m.tensorPart("vector", nil, newTensor(name, m.spec.Hidden))
 	p.Kind = kind + m.offsetKind()
 	p.Make = func(t []kernels.HostTensor) (kernels.Held, error) {
-		values, err := m.offsetNorm(t[0])
+		values, err := weights.AddOffset(t[0], m.spec.NormOffset)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package weights
 
 // EncoderConfig is what of config.json encoders alone depend on.
 type EncoderConfig struct {
+	BothWays              bool     `json:"use_bidirectional_attention"`
 	IsDecoder             bool     `json:"is_decoder"`
 	PadTokenID            *int     `json:"pad_token_id"`
 	PositionEmbeddingType string   `json:"position_embedding_type"`

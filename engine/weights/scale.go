@@ -82,3 +82,24 @@ func largestMagnitude(row []float32) (top float32) {
 	}
 	return top
 }
+
+// AddOffset is a tensor in float32 with a number added to each element; without one it is the tensor as it is.
+func AddOffset(t kernels.HostTensor, offset float32) (kernels.HostTensor, error) {
+	if offset == 0 {
+		return t, nil
+	}
+	if err := t.CheckUnquantized(); err != nil {
+		return t, err
+	}
+	raw := make([]byte, len(t.Data))
+	if err := t.ReadPart(raw, t.Data); err != nil {
+		return t, err
+	}
+	values := make([]float32, t.Rows*t.Cols)
+	kernels.Expand(values, t.Type, raw)
+	data := make([]byte, 4*len(values))
+	for i, v := range values {
+		Put(kernels.F32, data, i, v+offset)
+	}
+	return kernels.HostTensor{Name: t.Name, Type: kernels.F32, Rows: t.Rows, Cols: t.Cols, Data: data}, nil
+}

@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"engine/pooling":             {"engine", "kernels"},
 	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/model/calibrate":     {"engine", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "internal/jsonerror", "kernels"},
-	"engine/encoder":             {"engine", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
+	"engine/encoder":             {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/encoder/encodertest": {"engine/weights", "kernels"},
 	"engine/executor":            {"engine", "engine/wire", "internal/osthread"},
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},

@@ -116,7 +116,7 @@ func supportedNames() string {
 		names = append(names, family+"ForCausalLM")
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ") + ", each also as Model and ForSequenceClassification, Qwen2ForRewardModel, or an encoder: Bert, Roberta, XLMRoberta and ModernBert"
+	return strings.Join(names, ", ") + ", each also as Model and ForSequenceClassification, Qwen2ForRewardModel, or an encoder: Bert, Roberta, XLMRoberta, ModernBert, and Gemma3TextModel with use_bidirectional_attention (EmbeddingGemma)"
 }
 
 // CheckConfig says whether this engine can run the model that a configuration describes, or what stands against it.
@@ -126,14 +126,17 @@ func CheckConfig(c weights.Config) error {
 }
 
 // New reads a configuration, and refuses what the graph would compute wrongly.
-func New(c *weights.Config) (Spec, error) { return newSpec(c, false) }
+func New(c *weights.Config) (Spec, error) { return newSpec(c, false, false) }
 
 // Bare is New of a checkpoint whose tensors have names without what they usually begin with: those that were saved without their head,
 // as those of many embedding models were, whatever their architecture is called.
-func Bare(c *weights.Config) (Spec, error) { return newSpec(c, true) }
+func Bare(c *weights.Config) (Spec, error) { return newSpec(c, true, false) }
 
-// newSpec is New or Bare.
-func newSpec(c *weights.Config, bare bool) (Spec, error) {
+// BothWays is New of a model whose tokens see those behind them, too, as Gemma 3's do in EmbeddingGemma: it is computed as an encoder.
+func BothWays(c *weights.Config) (Spec, error) { return newSpec(c, false, true) }
+
+// newSpec is New, Bare or BothWays.
+func newSpec(c *weights.Config, bare, bothWays bool) (Spec, error) {
 	var family, purpose string
 	if len(c.Architectures) == 1 {
 		family, purpose = purposeOf(c.Architectures[0])
@@ -143,6 +146,9 @@ func newSpec(c *weights.Config, bare bool) (Spec, error) {
 	}
 	var s Spec
 	err := c.CheckSizes()
+	if err == nil && c.BothWays && !bothWays {
+		err = errors.New("use_bidirectional_attention is true: decoders see what is before a token alone")
+	}
 	if err == nil {
 		s, err = commonSpec(c)
 	}

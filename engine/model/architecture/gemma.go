@@ -13,14 +13,10 @@ import (
 // the root of their length.
 func gemma(c *weights.Config, s *Spec) error {
 	var more struct {
-		Tied     *bool `json:"tie_word_embeddings"`
-		BothWays bool  `json:"use_bidirectional_attention"`
+		Tied *bool `json:"tie_word_embeddings"`
 	}
 	if err := c.ReadKeys(&more); err != nil {
 		return err
-	}
-	if more.BothWays {
-		return errors.New("use_bidirectional_attention is true: decoders see what is before a token alone")
 	}
 	s.QKVBias, s.OutBias = c.AttentionBias, c.AttentionBias
 	s.Tied = more.Tied == nil || *more.Tied
