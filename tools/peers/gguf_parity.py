@@ -47,7 +47,7 @@ def odd_strings():
     return texts
 
 
-def llama_cpp(file):
+def llama_cpp(file, n_ctx=512):
     """llama.cpp's own server of the file, or None where it is not installed."""
     try:
         import xllamacpp
@@ -55,7 +55,7 @@ def llama_cpp(file):
         print("     not compared with llama.cpp: pip install xllamacpp")
         return None
     params = xllamacpp.CommonParams()
-    params.model.path, params.n_ctx, params.warmup = str(file), 512, False
+    params.model.path, params.n_ctx, params.warmup = str(file), n_ctx, False
     return xllamacpp.Server(params)
 
 
