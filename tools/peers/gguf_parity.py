@@ -47,7 +47,7 @@ def odd_strings():
     return texts
 
 
-def llama_cpp(file, n_ctx=512):
+def llama_cpp(file, n_ctx=512, threads=None):
     """llama.cpp's own server of the file, or None where it is not installed."""
     try:
         import xllamacpp
@@ -56,6 +56,8 @@ def llama_cpp(file, n_ctx=512):
         return None
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.warmup = str(file), n_ctx, False
+    if threads:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     return xllamacpp.Server(params)
 
 

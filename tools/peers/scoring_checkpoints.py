@@ -78,6 +78,7 @@ FAMILIES = {
     "bert": ("Bert", "bert", {**SHAPE}),
     "xlm-roberta": ("XLMRoberta", "roberta", {**SHAPE, "max_position_embeddings": LENGTH + 2, "type_vocab_size": 1, "layer_norm_eps": 1e-5}),
     "modernbert": ("ModernBert", "bert", {**SHAPE, "global_attn_every_n_layers": 2, "local_attention": 16, "pad_token_id": 0, "bos_token_id": 2, "cls_token_id": 2, "eos_token_id": 3, "sep_token_id": 3}),
+    "embeddinggemma": ("Gemma3Text", "llama", {**DECODER, "num_key_value_heads": 1, "query_pre_attn_scalar": 32, "sliding_window": 32, "sliding_window_pattern": 3, "use_bidirectional_attention": True, "tie_word_embeddings": True}),
     "qwen2": ("Qwen2", "qwen", {**DECODER}),
     "qwen3": ("Qwen3", "qwen", {**DECODER}),
     "llama": ("Llama", "llama", {**DECODER}),

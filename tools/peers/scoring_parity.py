@@ -241,6 +241,8 @@ def build():
     embedder("bert-dense", "embedder, bert, cls, Dense with Tanh, Normalize (LaBSE's modules)", made.layered(f("bert-dense"), make(f("dense-source"), "bert", "Model", 10), "cls", [(128, torch.nn.Tanh())]))
     embedder("bert-two-dense", "embedder, bert, mean, two Dense without function (EmbeddingGemma's modules)", made.layered(
         f("bert-two-dense"), f("dense-source"), "mean", [(384, None), (96, None)], prompts={"query": "query : ", "document": "passages : "}, default_prompt_name="document"), (None, "query"))
+    embedder("embeddinggemma", "EmbeddingGemma: mean, two Dense, its prompts", made.layered(
+        f("embeddinggemma"), make(f("gemma-source"), "embeddinggemma", "Model", 13), "mean", [(512, None), (128, None)], prompts={"query": "task: search result | query: ", "document": "title: none | text: "}), (None, "query", "document"))
     embedder("bert-unprompted", "embedder, bert, mean without the prompt's tokens", sentence(
         make(f("bert-unprompted"), "bert", "Model", 11), "mean_tokens", prompts={"query": "retrieve passages : "}, include_prompt=False), (None, "query"))
     embedder("bert-lower", "embedder, bert, do_lower_case, max_seq_length 16", sentence(make(f("bert-lower"), "bert", "Model", 12), "max_tokens", normalize=False, max_seq_length=16, do_lower_case=True))

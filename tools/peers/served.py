@@ -36,14 +36,14 @@ def post(path, **body):
 
 
 @contextlib.contextmanager
-def served(binary, model):
-    """Requests go to this server until it ends."""
+def served(binary, model, *arguments):
+    """Requests go to this server until it ends; its process is the parent of all others."""
     global _port
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         _port = s.getsockname()[1]
     clean = {k: v for k, v in os.environ.items() if not k.startswith("PREFILLONLY_")}
-    server = subprocess.Popen([binary, "serve", f"m={model}", "--port", str(_port), "--no-access-log", "--log-level", "warn"], env=clean)
+    server = subprocess.Popen([binary, "serve", f"m={model}", "--port", str(_port), "--no-access-log", "--log-level", "warn", *arguments], env=clean)
     try:
         while True:
             with contextlib.suppress(OSError):
@@ -52,7 +52,7 @@ def served(binary, model):
             if server.poll() is not None:
                 sys.exit("the server ended")
             time.sleep(0.2)
-        yield
+        yield server.pid
     finally:
         server.terminate()
         server.wait()
