@@ -87,66 +87,69 @@ func sameBits(t *testing.T, name string, b kernels.Backend) {
 
 // TestPausedPassesKeepTheirBits steps passes in a random order and drops some half-way.
 func TestPausedPassesKeepTheirBits(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b kernels.Backend) {
-		m := newModel(t, "qwen3", b, bitsOptions)
-		if err := m.NewPages(24); err != nil {
-			t.Fatal(err)
+	eachBackend(t, func(t *testing.T, b kernels.Backend) { pausedPasses(t, "qwen3", b) })
+	t.Run("experts", func(t *testing.T) { pausedPasses(t, "qwen3moe", cpuBackend(t, "")) })
+}
+
+func pausedPasses(t *testing.T, name string, b kernels.Backend) {
+	m := newModel(t, name, b, bitsOptions)
+	if err := m.NewPages(24); err != nil {
+		t.Fatal(err)
+	}
+	vocab := m.spec.Vocab
+	ask := engine.Ask{Top: 5}
+	items := []wire.TokenItem{
+		{Tokens: goldenPrompt(300, vocab), Ask: ask},
+		{Tokens: goldenPrompt(150, vocab)[7:], Blocks: blockRange(0, 9), Ask: ask},
+		{Tokens: goldenPrompt(333, vocab)[50:], Blocks: blockRange(9, 3), Ask: ask},
+		{Tokens: goldenPrompt(60, vocab)[9:], Ask: engine.Ask{Top: 3, PromptLogprobs: true, PromptTop: 2}},
+	}
+	var want []result
+	for _, it := range items {
+		want = append(want, run(t, m, it)...)
+	}
+	random, paused := rand.New(rand.NewPCG(1, 2)), 0 // before a step of the LM head
+	for round := range 10 {
+		m.pace.Took(1, time.Second) // steps are the least
+		open := map[int]*Pass{}
+		for i, it := range items {
+			p, err := m.Begin(&wire.Run{Items: itemsOf(it)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			open[i] = p
 		}
-		vocab := m.spec.Vocab
-		ask := engine.Ask{Top: 5}
-		items := []wire.TokenItem{
-			{Tokens: goldenPrompt(300, vocab), Ask: ask},
-			{Tokens: goldenPrompt(150, vocab)[7:], Blocks: blockRange(0, 9), Ask: ask},
-			{Tokens: goldenPrompt(333, vocab)[50:], Blocks: blockRange(9, 3), Ask: ask},
-			{Tokens: goldenPrompt(60, vocab)[9:], Ask: engine.Ask{Top: 3, PromptLogprobs: true, PromptTop: 2}},
-		}
-		var want []result
-		for _, it := range items {
-			want = append(want, run(t, m, it)...)
-		}
-		random, paused := rand.New(rand.NewPCG(1, 2)), 0 // before a step of the LM head
-		for round := range 10 {
-			m.pace.Took(1, time.Second) // steps are the least
-			open := map[int]*Pass{}
-			for i, it := range items {
-				p, err := m.Begin(&wire.Run{Items: itemsOf(it)})
-				if err != nil {
+		dropped := round % (len(items) + 3) // some rounds drop none
+		for len(open) > 0 {
+			i := random.IntN(len(items))
+			p := open[i]
+			if p == nil {
+				continue
+			}
+			done := toBoundary(t, p)
+			if p.hasQuestions() {
+				paused++
+			}
+			if done && !reflect.DeepEqual(resultsOf(p)[0], want[i]) {
+				t.Errorf("round %d item %d: other bits than alone", round, i)
+			}
+			if i == dropped && p.layer == 1 { // inside a layer
+				if _, err := p.Step(); err != nil {
 					t.Fatal(err)
 				}
-				open[i] = p
 			}
-			dropped := round % (len(items) + 3) // some rounds drop none
-			for len(open) > 0 {
-				i := random.IntN(len(items))
-				p := open[i]
-				if p == nil {
-					continue
-				}
-				done := toBoundary(t, p)
-				if p.hasQuestions() {
-					paused++
-				}
-				if done && !reflect.DeepEqual(resultsOf(p)[0], want[i]) {
-					t.Errorf("round %d item %d: other bits than alone", round, i)
-				}
-				if i == dropped && p.layer == 1 { // inside a layer
-					if _, err := p.Step(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if done || i == dropped && p.layer == 1 {
-					p.Close()
-					delete(open, i)
-				}
-			}
-			if free, all := m.work.residual.Left(), residualSlots(m.opts); free != all {
-				t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
+			if done || i == dropped && p.layer == 1 {
+				p.Close()
+				delete(open, i)
 			}
 		}
-		if paused < 10 {
-			t.Errorf("passes stood still %d times before a step of the LM head, want 10 at least", paused)
+		if free, all := m.work.residual.Left(), residualSlots(m.opts); free != all {
+			t.Fatalf("%d of %d slots of the residual stream are free after all passes closed", free, all)
 		}
-	})
+	}
+	if paused < 10 {
+		t.Errorf("passes stood still %d times before a step of the LM head, want 10 at least", paused)
+	}
 }
 
 // TestRandomPassesKeepTheirBits packs random items of three prompts, with as much cached as earlier

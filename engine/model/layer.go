@@ -45,13 +45,16 @@ func (m *Model) addAttention(x, attn kernels.Mat, l *layer) {
 }
 
 func (m *Model) addMLP(x kernels.Mat, l *layer) {
-	if l.mlp.after.Weight == nil {
-		m.backend.MLP(x, l.mlp.before, m.spec.Act, l.up, l.down)
-		return
+	given := m.work.given.Slice(0, min(x.Rows, m.work.given.Rows))
+	switch {
+	case l.router != nil:
+		m.addExperts(x, l)
+	case l.mlp.after.Weight == nil:
+		m.backend.MLP(x, l.mlp.before, m.spec.Act, l.mlps[0].up, l.mlps[0].down)
+	default:
+		m.backend.MLPProduct(given, x, l.mlp.before, m.spec.Act, l.mlps[0].up, l.mlps[0].down)
+		m.backend.AddNorm(x, given, l.mlp.after)
 	}
-	given := m.work.given.Slice(0, x.Rows)
-	m.backend.MLPProduct(given, x, l.mlp.before, m.spec.Act, l.up, l.down)
-	m.backend.AddNorm(x, given, l.mlp.after)
 }
 
 // storeLastKV computes the last layer's keys and values of a chunk.

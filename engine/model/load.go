@@ -16,9 +16,14 @@ type layer struct {
 	qkv          kernels.Linear
 	qNorm, kNorm kernels.Vector // nil unless the family has them
 	out          kernels.Linear
-	up, down     kernels.Linear
-	rotation     int // of m.ropes
+	mlps         []mlp         // one, or those of experts
+	router       kernels.Table // of experts; nil where there are none
+	sharedGate   kernels.Table // of the last expert, which all rows go through; nil where there is none
+	rotation     int           // of m.ropes
 }
+
+// mlp is an MLP's matrices.
+type mlp struct{ up, down kernels.Linear }
 
 // sublayerNorms are those of what attention or the MLP is given, and of what it gives; families have both or one.
 type sublayerNorms struct{ before, after kernels.Norm }
@@ -55,17 +60,13 @@ func (m *Model) weightChunks() []store.Chunk {
 func (m *Model) layerParts(i int) []store.Part {
 	s, name, last := &m.spec, m.spec.LayerName(i), i == m.spec.Layers-1
 	x := s.Matrices(i)
-	qkv, out, up, down := x[:3], x[3:4], x[4:len(x)-1], x[len(x)-1:]
+	qkv, out := x[:3], x[3:4]
 	l := &m.last.layer
 	if !last {
 		l = &m.layers[i]
 	}
 	l.rotation = s.LayerRotation[i]
-	parts := []store.Part{
-		m.matrixPart("output", setField(&l.out), out, s.OutBias),
-		m.matrixPart(m.upKind(), setField(&l.up), up, s.MLPBias),
-		m.matrixPart("output", setField(&l.down), down, s.MLPBias),
-	}
+	parts := append([]store.Part{m.matrixPart("output", setField(&l.out), out, s.OutBias)}, m.mlpParts(l, i)...)
 	for _, n := range []struct {
 		norm *kernels.Norm
 		name string
@@ -85,6 +86,23 @@ func (m *Model) layerParts(i int) []store.Part {
 		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))
 	}
 	return append(parts, m.matrixPart("linear", setField(&m.last.q), qkv[:1], s.QKVBias), m.matrixPart("linear", setField(&m.last.kv), qkv[1:], s.QKVBias))
+}
+
+// mlpParts are the matrices of a layer's MLP, or of its experts and what chooses them.
+func (m *Model) mlpParts(l *layer, i int) (parts []store.Part) {
+	s, list := &m.spec, m.spec.MLPs(i)
+	l.mlps = make([]mlp, len(list))
+	for e, x := range list {
+		up, down := x[:len(x)-1], x[len(x)-1:]
+		parts = append(parts, m.matrixPart(m.upKind(), setField(&l.mlps[e].up), up, s.MLPBias), m.matrixPart("output", setField(&l.mlps[e].down), down, s.MLPBias))
+	}
+	if s.HasExperts(i) {
+		parts = append(parts, m.tensorPart("table", setField(&l.router), newTensor(s.Router(i), s.Mixture.Experts, s.Hidden)))
+	}
+	if s.HasExperts(i) && s.Mixture.Shared {
+		parts = append(parts, m.tensorPart("table", setField(&l.sharedGate), newTensor(s.SharedGate(i), 1, s.Hidden)))
+	}
+	return parts
 }
 
 // layerNormParts are a norm's weights, and biases, where the family has it.

@@ -68,7 +68,8 @@ type Model struct {
 	spec    architecture.Spec
 	opts    Options
 	backend kernels.Backend
-	print   string // fingerprint
+	experts kernels.Mixtures // the backend, if layers have experts
+	print   string           // fingerprint
 	weights *store.Weights
 
 	table  kernels.Table // these are nil while their chunks are not resident
@@ -155,8 +156,14 @@ func describeModel(config weights.Config, b kernels.Backend, opts Options) (*Mod
 	if r, ok := b.(severalRanks); ok && r.Ranks() > 1 && s.WholeQKNorm {
 		return nil, fmt.Errorf("%d ranks cannot share norms of queries and keys over all heads together: want 1", r.Ranks())
 	}
+	var experts kernels.Mixtures
+	if s.Mixture.Experts > 0 {
+		if experts, err = kernels.MixturesOf(b); err != nil {
+			return nil, err
+		}
+	}
 	return &Model{
-		spec: s, opts: opts, backend: b,
+		spec: s, opts: opts, backend: b, experts: experts,
 		layers: make([]layer, s.Layers-1),
 		pages:  pages{bytes: b.KVBlockBytes(s.Heads, opts.BlockTokens)},
 	}, nil

@@ -39,9 +39,9 @@ func cpuRanks(t testing.TB, n int) kernels.Backend {
 	return ranksOf(t, n, func() (kernels.Rank, error) { return cpu.New(cpu.Config{Threads: 1}) })
 }
 
-// sharedModels are the golden models that ranks can share: OLMo's norms are of all heads together.
+// sharedModels are the golden models that ranks can share: OLMo's norms are of all heads together, and experts are of one processor.
 func sharedModels() []string {
-	return slices.DeleteFunc(slices.Clone(goldenModels), func(name string) bool { return strings.HasPrefix(name, "olmo") })
+	return slices.DeleteFunc(slices.Clone(goldenModels), func(name string) bool { return strings.HasPrefix(name, "olmo") || isMixture(name) })
 }
 
 // TestRanksRefuseWholeNorms: before a pass finds out.

@@ -12,7 +12,7 @@ import (
 // TestShareAddsUp: what the steps of a pass do is what was predicted of it, and a chunk's share grows with
 // the tokens before it, but no further than a window.
 func TestShareAddsUp(t *testing.T) {
-	for _, name := range []string{"llama3", "qwen2-window"} {
+	for _, name := range []string{"llama3", "qwen2-window", "qwen2moe"} {
 		opts := bitsOptions
 		opts.ChunkRows = 32
 		m := newModel(t, name, ref.New(), opts)

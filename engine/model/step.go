@@ -14,7 +14,7 @@ func (p *Pass) Step() (done bool, err error) {
 	if p.isDone() {
 		return true, nil
 	}
-	start, before, layer := time.Now(), p.progress.done, p.layer
+	start, before, layer := time.Now(), p.progress.took(), p.layer
 	if p.hasQuestions() {
 		err = p.answerNext()
 	} else {
@@ -26,7 +26,7 @@ func (p *Pass) Step() (done bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("layer %d: %w", layer, err)
 	}
-	p.m.pace.Took(p.progress.done-before, time.Since(start))
+	p.m.pace.Took(p.progress.took()-before, time.Since(start))
 	return p.isDone(), nil
 }
 
@@ -68,6 +68,11 @@ func (p *Pass) stepLimit() time.Duration {
 	return pace.Step
 }
 
+// stepRows is how many of the layer's rows to compute in a step, which take so many operations together.
+func (p *Pass) stepRows(rows int, flops float64) int {
+	return p.m.pace.AtLeast(p.m.spec.LeastRows(pace.Least), rows, flops, p.stepLimit())
+}
+
 // enterLayer prepares the layer to be computed.
 func (p *Pass) enterLayer() {
 	p.setLayerBlocks()
@@ -86,7 +91,7 @@ func (p *Pass) computeNext() {
 	}
 	first, left := p.chunk*p.per+p.row, whole.x.Slice(p.row, whole.x.Rows)
 	c := p.newChunk(left, whole.slot, first)
-	if n := m.pace.Rows(left.Rows, p.partFLOPs(&c, p.layer), p.stepLimit()); n < left.Rows {
+	if n := p.stepRows(left.Rows, p.partFLOPs(&c, p.layer)+p.readFLOPs(left.Rows, p.layer)); n < left.Rows {
 		c = p.newChunk(left.Slice(0, n), whole.slot, first)
 	}
 	p.embedChunk(&c)
@@ -96,6 +101,7 @@ func (p *Pass) computeNext() {
 		p.computeLayer(&c, &m.layers[p.layer], s.Windows[p.layer])
 	}
 	p.progress.done += p.partFLOPs(&c, p.layer)
+	p.progress.read += p.readFLOPs(c.x.Rows, p.layer)
 	if p.row += c.x.Rows; p.row == whole.x.Rows {
 		p.saveChunk(whole, !last)
 		p.chunk, p.row = p.chunk+1, 0

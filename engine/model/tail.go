@@ -25,12 +25,13 @@ func (p *Pass) hasQuestions() bool { return p.layer == p.m.spec.Layers && len(p.
 func (p *Pass) computeRest() error {
 	t, s := &p.tail, &p.m.spec
 	group := t.asked[t.through:min(len(t.asked), t.through+p.m.opts.ChunkRows)]
-	if n := p.m.pace.Rows(len(group), s.RestFLOPs(segmentsOf(group)), p.stepLimit()); n < len(group) {
+	if n := p.stepRows(len(group), s.RestFLOPs(segmentsOf(group))+s.ReadFLOPs(s.Layers-1, len(group))); n < len(group) {
 		group = group[:n]
 	}
 	segs := segmentsOf(group)
 	x := p.finishLastLayer(&p.m.last, s.Windows[s.Layers-1], group, segs)
 	p.progress.done += s.RestFLOPs(segs)
+	p.progress.read += s.ReadFLOPs(s.Layers-1, len(group))
 	t.through += len(group)
 	if len(group) == len(t.asked) && p.headRows() == len(group) {
 		return p.answerQuestions(x)

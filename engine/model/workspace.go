@@ -29,6 +29,8 @@ type workspace struct {
 	qkv      kernels.Mat // a chunk's queries, keys and values
 	attn     kernels.Mat // a chunk's attention
 	given    kernels.Mat // what a sub-layer gives of a chunk, before its norm; no rows where there is none
+	routed   kernels.Mat // a chunk as it was before its experts, and behind it the rows of one of these; no rows where there are none
+	choices  kernels.Mat // what a router says of a chunk's rows
 	asked    kernels.Mat // rows of the residual stream that are asked about, side by side
 	logits   kernels.Mat // float32
 
@@ -42,8 +44,11 @@ func (m *Model) workspaceViews() workspace {
 	mat := func(rows, cols int, typ kernels.DType) kernels.Mat {
 		return kernels.Mat{Rows: rows, Cols: cols, Stride: cols, Type: typ}
 	}
-	given := 0
-	if s.Norms.AttentionGave != "" || s.Norms.MLPGave != "" {
+	given, routed := 0, 0
+	if s.Mixture.Experts > 0 {
+		routed = o.ChunkRows
+	}
+	if s.Norms.AttentionGave != "" || s.Norms.MLPGave != "" || routed > 0 {
 		given = o.ChunkRows
 	}
 	return workspace{
@@ -51,6 +56,8 @@ func (m *Model) workspaceViews() workspace {
 		qkv:      mat(o.ChunkRows, s.Heads.QKVCols(), act),
 		attn:     mat(o.ChunkRows, s.Heads.Q*s.Heads.Dim, act),
 		given:    mat(given, s.Hidden, kernels.F32),
+		routed:   mat(2*routed, s.Hidden, kernels.F32),
+		choices:  mat(routed, s.Mixture.Experts, kernels.F32),
 		asked:    mat(o.ChunkRows, s.Hidden, kernels.F32),
 		logits:   mat(min(logitRows, o.ChunkRows), s.Columns(), kernels.F32),
 	}
@@ -62,6 +69,8 @@ const (
 	qkvRegion
 	attnRegion
 	givenRegion
+	routedRegion
+	choicesRegion
 	askedRegion
 	logitsRegion
 	kvRegion
@@ -84,7 +93,8 @@ func (m *Model) workSize() workSize {
 		streams: streamSize{Resident: int64(resident) * slot, Host: int64(slots-resident) * slot},
 		row:     4 * int64(s.Hidden), vocab: s.Columns(),
 		regions: [regions]int64{
-			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), givenRegion: matBytes(v.given), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
+			qkvRegion: matBytes(v.qkv), attnRegion: matBytes(v.attn), givenRegion: matBytes(v.given),
+			routedRegion: matBytes(v.routed), choicesRegion: matBytes(v.choices), askedRegion: matBytes(v.asked), logitsRegion: matBytes(v.logits),
 			kvRegion: int64(kvBlocks(o)) * b.KVBlockBytes(s.Heads, o.BlockTokens),
 		},
 	}
@@ -92,8 +102,8 @@ func (m *Model) workSize() workSize {
 		size.streams.Staged = slot
 	}
 	q := s.Heads.Q * s.Heads.Dim
-	widest := max(2*s.Intermediate, s.Heads.QKVCols(), s.Hidden)
-	chunk := b.ScratchBytes(o.ChunkRows, max(s.Hidden, q, s.Intermediate), widest, s.LargestCodes())
+	widest := max(2*s.WidestMLP(), s.Heads.QKVCols(), s.Hidden, s.Mixture.Experts)
+	chunk := b.ScratchBytes(o.ChunkRows, max(s.Hidden, q, s.WidestMLP()), widest, s.LargestCodes())
 	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.Hidden, s.Columns(), s.HeadCodes()))
 	return size
 }
@@ -182,7 +192,10 @@ func (m *Model) Use(w *Workspace) error {
 	}
 	v := m.workspaceViews()
 	v.residual.streamMemory = &w.streams
-	for i, at := range map[int]*kernels.Mat{residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, givenRegion: &v.given, askedRegion: &v.asked, logitsRegion: &v.logits} {
+	for i, at := range map[int]*kernels.Mat{
+		residualRegion: &v.residual.Slot, qkvRegion: &v.qkv, attnRegion: &v.attn, givenRegion: &v.given,
+		routedRegion: &v.routed, choicesRegion: &v.choices, askedRegion: &v.asked, logitsRegion: &v.logits,
+	} {
 		at.Buf = w.buffers[i]
 	}
 	v.scratch = &w.scratch

@@ -42,6 +42,8 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
+func TestMixtures(t *testing.T) { kerneltest.RunMixtures(t, open("", 2)) }
+
 func TestFP8(t *testing.T) {
 	for _, isa := range cpu.ISAs {
 		t.Run(isa, func(t *testing.T) { kerneltest.RunFP8(t, open(isa, 2), tolerance, false) })

@@ -247,6 +247,11 @@ void pf_add_embed(pf_pool *pool, const pf_rows *x, const pf_bf16 *table, const u
 // pf_clear sets rows of x to zero.
 void pf_clear(pf_pool *pool, const pf_rows *x);
 
+// pf_pick_rows sets row i of dst to row rows[i] of x; pf_add_scaled_rows adds scale[i] times row i of src to row rows[i] of x,
+// of which none comes twice.
+void pf_pick_rows(pf_pool *pool, const pf_rows *dst, const pf_rows *x, const int32_t *rows);
+void pf_add_scaled_rows(pf_pool *pool, const pf_rows *x, const pf_rows *src, const int32_t *rows, const float *scale);
+
 // pf_sum sets x to parts[0] + parts[1] + ..., summed in this order, or adds that; rows of part i are strides[i]
 // apart.
 void pf_sum(pf_pool *pool, const pf_rows *x, const float *const *parts, const size_t *strides, int count, int add);

@@ -22,6 +22,8 @@ func TestConformance(t *testing.T) { kerneltest.Run(t, open, tolerance) }
 
 func TestEncoders(t *testing.T) { kerneltest.RunEncoders(t, open, tolerance) }
 
+func TestMixtures(t *testing.T) { kerneltest.RunMixtures(t, open) }
+
 func TestFP8(t *testing.T) {
 	t.Run("weights", func(t *testing.T) { kerneltest.RunFP8(t, open, tolerance, false) })
 	t.Run("activations too", func(t *testing.T) {

@@ -321,6 +321,26 @@ def lying_models(binary):
     return refused(binary, checkpoint, cases, [])
 
 
+def lying_mixtures(binary):
+    """The demo model as a mixture of experts whose config.json lies: 0, 10^6 and -1 experts, more chosen than there are, none, experts without a size, of 2^40, no step between layers, types. Wanted: an error that names the key or a tensor, within 20 s and 1 GiB"""
+    config = json.loads((DEMO / "config.json").read_text())
+    sound = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 64, "decoder_sparse_step": 1}
+    lies = {
+        "num_experts": (0, -1, 10**6, 1 << 62, "8", 8), "num_experts_per_tok": (0, -1, 9, 10**12, None), "moe_intermediate_size": (0, -1, 1 << 40, None),
+        "decoder_sparse_step": (0, -1, "1"), "mlp_only_layers": (7, ["0"], [[0]]),
+    }
+    cases = {}
+    for family in ("Qwen3Moe", "Qwen2Moe"):
+        for field, values in lies.items():
+            for value in values:
+                lie = {**config, **sound, "architectures": [family + "ForCausalLM"], field: value}
+                cases[f"{family} {field} {value}"] = ({"config__json": json.dumps(lie)}, f"{field}|mlp_only_layers|safetensors|model\\.layers")
+    for field, values in {"num_local_experts": (0, -1, 10**6, 8), "num_experts_per_tok": (0, 9), "intermediate_size": (0, 1 << 40)}.items():
+        for value in values:
+            cases[f"Mixtral {field} {value}"] = ({"config__json": json.dumps({**config, "architectures": ["MixtralForCausalLM"], field: value})}, f"{field}|safetensors|model\\.layers")
+    return refused(binary, checkpoint, cases, [])
+
+
 def everything(binary):
     """One request each that asks for all: 2,048 inputs as long as the context, 100,000 documents to rank, 2,000 texts against 2,000, 10,000 questions, echo with logprobs 20 of 16,000 tokens with n and best_of 128. Wanted: an answer, or 4xx with the figure; no process over 1 GiB, others are served meanwhile"""
     with both(binary) as server:
@@ -434,4 +454,4 @@ def many_forms(binary):
         return held, "; ".join(wrong[:3]) + f"answers by status {statuses}, the slowest {slowest:.1f} s; beside them {len(plain)} plain prompts, the longest {max(plain):.1f} s, and simple forms, the longest {max(simple):.1f} s; peak {most >> 20} MiB, then {now >> 20} MiB"
 
 
-ATTACKS = [strike_executor, strike_scheduler, strike_frontend, lying_encoders, lying_models, everything, leave_in_the_middle, many_forms]
+ATTACKS = [strike_executor, strike_scheduler, strike_frontend, lying_encoders, lying_models, lying_mixtures, everything, leave_in_the_middle, many_forms]

@@ -79,6 +79,22 @@ def tensor(name, shape, dtype):
     return values.reshape(shape)
 
 
+def stored(name, shape, config):
+    """A parameter of the model out of tensors as checkpoints have them: those of experts are apart there."""
+    mixtral = config["model_type"] == "mixtral"
+    gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    if mixtral:
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+    trunk, _, kind = name.rpartition(".experts.")
+    if not trunk:
+        return tensor(name, shape, config["dtype"])
+    one = lambda i, part, rows: tensor(f"{trunk}.experts.{i}.{part}.weight", (rows, shape[2]), config["dtype"])
+    if kind == "down_proj":
+        return np.stack([one(i, down, shape[1]) for i in range(shape[0])])
+    half = shape[1] // 2
+    return np.stack([np.concatenate([one(i, gate, half), one(i, up, half)]) for i in range(shape[0])])
+
+
 def prompt(length, vocab):
     return (stream("prompt", length) % np.uint64(vocab)).astype(np.int64)
 
@@ -93,7 +109,7 @@ def build(directory, config):
     state = {}
     for name, parameter in model.state_dict().items():
         source = "model.embed_tokens.weight" if name == "lm_head.weight" and config["tie_word_embeddings"] else name
-        state[name] = torch.from_numpy(tensor(source, tuple(parameter.shape), config["dtype"]).copy())
+        state[name] = torch.from_numpy(stored(source, tuple(parameter.shape), config).copy())
     model.load_state_dict(state, strict=True)
     return model.eval()
 

@@ -48,6 +48,8 @@ type Spec struct {
 	LogitCap   float32 // 0, or logits are capped so
 	Parallel   bool    // the MLP is given what attention is given
 
+	Mixture Mixture // the experts of layers that have them in place of an MLP
+
 	names  Names
 	unused []string // ends of names of tensors that change nothing
 
@@ -74,6 +76,8 @@ var usualNorms = Norms{Attention: "input_layernorm", MLP: "post_attention_layern
 // CheckSmoothing says why factors of a layer's channels cannot move from its norms into the matrices behind them.
 func (s *Spec) CheckSmoothing() error {
 	switch {
+	case s.Mixture.Experts > 0:
+		return errors.New("cannot smooth norms before a mixture of experts")
 	case s.Centred || s.Parallel:
 		return errors.New("cannot smooth norms that are centred, or before attention and MLP in parallel")
 	case s.NormOffset != 0:
@@ -99,11 +103,14 @@ var families = map[string]func(*weights.Config, *Spec) error{
 	"Granite":  granite,
 	"Llama":    llama,
 	"Mistral":  mistral,
+	"Mixtral":  mixtral,
 	"Olmo2":    olmo2,
 	"Olmo3":    olmo3,
 	"Phi3":     phi3,
 	"Qwen2":    qwen2,
+	"Qwen2Moe": qwen2Moe,
 	"Qwen3":    qwen3,
+	"Qwen3Moe": qwen3Moe,
 	"SmolLM3":  smolLM3,
 
 	"Starcoder2": starCoder2,

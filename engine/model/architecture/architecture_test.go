@@ -43,7 +43,7 @@ func editedConfig(t *testing.T, name string, edits map[string]string) weights.Co
 
 func TestSpecRefuses(t *testing.T) {
 	for _, c := range []struct{ name, key, value, want string }{
-		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Cohere2ForCausalLM, CohereForCausalLM, Ernie4_5ForCausalLM, GPTNeoXForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"},
+		{"llama2", "architectures", `["GPT2LMHeadModel"]`, "[GPT2LMHeadModel], want one of Cohere2ForCausalLM, CohereForCausalLM, Ernie4_5ForCausalLM, GPTNeoXForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, Glm4ForCausalLM, GlmForCausalLM, GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM, MixtralForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM"},
 		{"llama2", "architectures", `[]`, "want one of Cohere2ForCausalLM, Cohere"},
 		{"llama2", "hidden_act", `"relu"`, `hidden_act is "relu", want silu`},
 		{"llama2", "mlp_bias", `true`, "mlp_bias is true"},
@@ -89,6 +89,18 @@ func TestSpecRefuses(t *testing.T) {
 		{"qwen3-yarn", "rope_scaling", `{"rope_type":"yarn","factor":4,"attention_factor":1e9}`, "what is turned is scaled by 1e+09"},
 		{"smollm3", "no_rope_layers", `[1]`, "no_rope_layers has 1 entries for 3 layers"},
 		{"ernie4_5", "use_bias", `true`, "use_bias is true"},
+		{"qwen3moe", "num_experts", `1000000`, "num_experts is 1000000, want 1 to 1024"},
+		{"qwen3moe", "num_experts", `0`, "num_experts is 0, want 1 to 1024"},
+		{"qwen3moe", "num_experts", `"16"`, "cannot unmarshal string"},
+		{"qwen3moe", "num_experts_per_tok", `17`, "num_experts_per_tok is 17, want 1 to 16, the number of experts"},
+		{"qwen3moe", "num_experts_per_tok", `0`, "num_experts_per_tok is 0, want 1 to 16"},
+		{"qwen3moe", "moe_intermediate_size", ``, "invalid or missing moe_intermediate_size (0)"},
+		{"qwen3moe", "moe_intermediate_size", `1000000000`, "invalid or missing moe_intermediate_size (1000000000)"},
+		{"qwen3moe", "decoder_sparse_step", `0`, "decoder_sparse_step is 0"},
+		{"qwen2moe", "shared_expert_intermediate_size", ``, "invalid or missing shared_expert_intermediate_size (0)"},
+		{"mixtral", "num_local_experts", `-1`, "num_local_experts is -1"},
+		{"mixtral", "intermediate_size", ``, "invalid or missing intermediate_size (0)"},
+		{"mixtral", "num_experts_per_tok", `7`, "num_experts_per_tok is 7, want 1 to 6"},
 		{"qwen3", "layer_types", `["full_attention"]`, "layer_types has 1 entries for 3 layers"},
 		{"qwen3", "layer_types", `["full_attention","full_attention","linear_attention"]`, `layer_types[2] is "linear_attention"`},
 	} {

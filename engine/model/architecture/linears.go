@@ -37,7 +37,7 @@ type Matrix struct {
 // LayerName is what the names of a layer's tensors begin with.
 func (s *Spec) LayerName(i int) string { return fmt.Sprintf("%slayers.%d.", s.names.Trunk, i) }
 
-// Matrices lists the linear layers of layer i.
+// Matrices lists the linear layers of layer i: queries, keys, values and output, and behind them those of MLPs.
 func (s *Spec) Matrices(i int) []Matrix {
 	n, name := &s.names, s.LayerName(i)
 	q, kv := s.Heads.Q*s.Heads.Dim, s.Heads.KV*s.Heads.Dim
@@ -51,13 +51,23 @@ func (s *Spec) Matrices(i int) []Matrix {
 		}
 	}
 	list = append(list, Matrix{Name: name + n.Out, Rows: s.Hidden, In: q, Of: s.Hidden})
-	up := Matrix{Name: name + n.Up, Rows: s.Intermediate, In: s.Hidden, Of: s.Intermediate}
-	if s.Ungated {
-		list = append(list, up)
-	} else {
-		list = append(list, stack(s.FusedGateUp, name+n.GateUp, Matrix{Name: name + n.Gate, Rows: s.Intermediate, In: s.Hidden}, up)...)
+	for _, mlp := range s.MLPs(i) {
+		list = append(list, mlp...)
 	}
-	return append(list, Matrix{Name: name + n.MLPOut, Rows: s.Hidden, In: s.Intermediate, Of: s.Hidden})
+	return list
+}
+
+// MLPs are the matrices of the MLP of layer i, or of each of its experts, of which a shared one is the last: gate and up, or up alone, and the one behind.
+func (s *Spec) MLPs(i int) [][]Matrix {
+	n, name := &s.names, s.LayerName(i)
+	if s.HasExperts(i) {
+		return s.expertMLPs(name)
+	}
+	up := []Matrix{{Name: name + n.Up, Rows: s.Intermediate, In: s.Hidden, Of: s.Intermediate}}
+	if !s.Ungated {
+		up = stack(s.FusedGateUp, name+n.GateUp, Matrix{Name: name + n.Gate, Rows: s.Intermediate, In: s.Hidden}, up[0])
+	}
+	return [][]Matrix{append(up, Matrix{Name: name + n.MLPOut, Rows: s.Hidden, In: s.Intermediate, Of: s.Hidden})}
 }
 
 // stack are matrices that the backend packs as one, and the checkpoint has as one tensor of this name, if it is fused.
