@@ -239,7 +239,9 @@ func (s *Spec) check() error {
 
 // Digest identifies the configuration beside the weights' own fingerprint.
 func (s *Spec) Digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v", *s))
+	values := *s
+	values.sliding = nil // an address; Rotations have what it says
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v", values))
 	return fmt.Sprintf("%x", sum[:8])
 }
 

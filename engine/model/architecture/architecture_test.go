@@ -125,6 +125,26 @@ func TestSpecTakesTransformersDefaults(t *testing.T) {
 	}
 }
 
+// TestDigestIsOfValues: a configuration that is read again has the same one.
+func TestDigestIsOfValues(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"gemma3", "olmo3", "qwen3", "qwen3moe", "qwen2-int8"} {
+		first, second := editedConfig(t, name, nil), editedConfig(t, name, nil)
+		a, err := New(&first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(&second)
+		if err != nil || a.Digest() != b.Digest() {
+			t.Errorf("%s: %s, read again %s, error %v", name, a.Digest(), b.Digest(), err)
+		}
+		if other := seen[a.Digest()]; other != "" {
+			t.Errorf("%s has the digest of %s", name, other)
+		}
+		seen[a.Digest()] = name
+	}
+}
+
 func TestSpecWindows(t *testing.T) {
 	for _, c := range []struct {
 		name  string
