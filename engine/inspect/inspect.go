@@ -73,17 +73,13 @@ func OpenCheckpoint(dir string) (*Checkpoint, error) {
 }
 
 // sizing is a backend by which memory is planned: like devices it computes in bfloat16, and it never computes.
-type sizing struct{ kernels.Encoders }
+type sizing struct{ *ref.Backend }
 
 func (sizing) ActType() kernels.DType { return kernels.BF16 }
 
 // open describes the model to a store.
 func (m *Checkpoint) open() (interface{ Chunks() []store.Info }, error) {
-	b, err := kernels.EncodersOf(ref.New())
-	if err != nil {
-		return nil, err
-	}
-	st := store.New(sizing{b})
+	st := store.New(sizing{ref.New().(*ref.Backend)})
 	if encoder.IsEncoder(m.config) {
 		return encoder.Open(m.config, m.checkpoint, st, encoder.Options{})
 	}

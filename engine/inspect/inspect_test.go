@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,44 @@ func write(t *testing.T, edit func([]kernels.HostTensor) []kernels.HostTensor) *
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestMixture: a mixture of experts is served, though not on every device, and one of its experts that is missing is named.
+func TestMixture(t *testing.T) {
+	random, dir := weights.Random{Seed: 1, Type: kernels.BF16}, t.TempDir()
+	for _, experts := range []int{3, 2} {
+		shapes := map[string][]int{"model.embed_tokens.weight": {200, 32}, "model.norm.weight": {32}, "model.layers.0.block_sparse_moe.gate.weight": {3, 32}}
+		for name, shape := range map[string][]int{"input_layernorm": {32}, "post_attention_layernorm": {32}, "self_attn.q_proj": {32, 32}, "self_attn.k_proj": {16, 32}, "self_attn.v_proj": {16, 32}, "self_attn.o_proj": {32, 32}} {
+			shapes["model.layers.0."+name+".weight"] = shape
+		}
+		for e := range experts {
+			for name, shape := range map[string][]int{"w1": {64, 32}, "w2": {32, 64}, "w3": {64, 32}} {
+				shapes[fmt.Sprintf("model.layers.0.block_sparse_moe.experts.%d.%s.weight", e, name)] = shape
+			}
+		}
+		var list []kernels.HostTensor
+		for _, name := range slices.Sorted(maps.Keys(shapes)) {
+			tensor, err := random.Tensor(name, shapes[name]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, tensor)
+		}
+		edited := strings.NewReplacer("Qwen2ForCausalLM", "MixtralForCausalLM", `"num_hidden_layers":3`, `"num_hidden_layers":1,"num_local_experts":3`).Replace(config)
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(edited), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := weights.WriteFile(filepath.Join(dir, "model.safetensors"), list); err != nil {
+			t.Fatal(err)
+		}
+		c, err := OpenCheckpoint(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if experts == 3 && c.Refused != "" || experts == 2 && !strings.Contains(c.Refused, "block_sparse_moe.experts.2.w1.weight") {
+			t.Errorf("%d of 3 experts: refused %q", experts, c.Refused)
+		}
+	}
 }
 
 func TestOpen(t *testing.T) {
