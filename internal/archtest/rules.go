@@ -249,7 +249,7 @@ var arrows = map[string][]string{
 	},
 
 	// the build
-	"tools/checkpoint": {"engine/demo", "engine/weights", "kernels"},
+	"tools/checkpoint": {"engine/demo", "engine/model", "engine/weights", "engine/weights/store", "kernels", "kernels/ref"},
 	"tools/hub":        {"internal/hub/hubtest"},
 	"tools/train":      {"videoext", "videoext/oneadapt", "videoext/pipeline/casva", "videoext/pipeline/lidar", "videoext/scene"},
 	"tools/testreport": {},

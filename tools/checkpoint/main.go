@@ -1,4 +1,4 @@
-// Command checkpoint writes a checkpoint of random weights in Qwen2.5-0.5B's shape, with the demo model's
+// Command checkpoint writes a checkpoint of random weights in the shape of a model, by default Qwen2.5-0.5B's, with the demo model's
 // tokenizer, for measurements in which only the shape counts.
 //
 // With -layer one layer is drawn from another seed: so two checkpoints differ as a base and a fine-tune of one
@@ -10,45 +10,62 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/demo"
+	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/kernels"
+	"github.com/prefillonly/prefillonly/kernels/ref"
 )
 
-// The shape of Qwen2.5-0.5B.
-const (
-	hidden, intermediate = 896, 4864
-	heads, kvHeads, dim  = 14, 2, 64
-	layers, vocab        = 24, 151936
-)
+// shapes are the configurations of models by the names of their shapes.
+var shapes = map[string]map[string]any{
+	"qwen2.5-0.5b": {
+		"architectures": []string{"Qwen2ForCausalLM"}, "model_type": "qwen2",
+		"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
+	},
+	// Qwen3-30B-A3B at half its widths, five layers of 48: 1.9 GB.
+	"qwen3-moe-2gb": {
+		"architectures": []string{"Qwen3MoeForCausalLM"}, "model_type": "qwen3_moe",
+		"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128,
+		"moe_intermediate_size": 384, "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": []int{},
+	},
+}
 
 func main() {
 	dir := flag.String("out", "", "folder to write to")
 	seed := flag.Uint64("seed", 1, "seed of the weights")
 	layer := flag.Int("layer", -1, "layer that is drawn from -layer-seed instead (-1: none)")
 	layerSeed := flag.Uint64("layer-seed", 2, "seed of that layer")
-	count := flag.Int("layers", layers, "number of layers")
+	count := flag.Int("layers", 0, "number of layers (0: the shape's)")
+	shape := flag.String("shape", "qwen2.5-0.5b", "shape: "+strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
 	flag.Parse()
-	if *dir == "" || flag.NArg() > 0 || *layer >= *count {
+	if *dir == "" || flag.NArg() > 0 || shapes[*shape] == nil {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := writeCheckpoint(*dir, *seed, *count, *layer, *layerSeed); err != nil {
+	if err := writeCheckpoint(*dir, shapes[*shape], *seed, *count, *layer, *layerSeed); err != nil {
 		fmt.Fprintln(os.Stderr, "tools/checkpoint:", err)
 		os.Exit(1)
 	}
 }
 
-func writeCheckpoint(dir string, seed uint64, count, other int, otherSeed uint64) error {
+func writeCheckpoint(dir string, shape map[string]any, seed uint64, count, other int, otherSeed uint64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := writeConfig(dir, count); err != nil {
+	config, err := writeConfig(dir, shape, count)
+	if err != nil {
 		return err
+	}
+	if other >= config.NumHiddenLayers {
+		return fmt.Errorf("there is no layer %d of %d", other, config.NumHiddenLayers)
 	}
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "generation_config.json"} {
 		data, err := fs.ReadFile(demo.FS(), name)
@@ -59,32 +76,42 @@ func writeCheckpoint(dir string, seed uint64, count, other int, otherSeed uint64
 			return err
 		}
 	}
+	source := &listed{Random: weights.Random{Seed: seed, Type: kernels.BF16}}
+	if _, err := model.Open(config, source, store.New(ref.New()), model.Options{}); err != nil {
+		return err
+	}
 	var tensors []kernels.HostTensor
-	for _, s := range listTensors(count) {
-		source := weights.Random{Seed: seed, Type: kernels.BF16}
-		if strings.HasPrefix(s.name, fmt.Sprintf("model.layers.%d.", other)) {
+	for _, t := range source.tensors {
+		source := source.Random
+		if strings.HasPrefix(t.name, fmt.Sprintf("model.layers.%d.", other)) {
 			source.Seed = otherSeed
 		}
-		t, err := source.Tensor(s.name, s.shape...)
+		made, err := source.Tensor(t.name, t.shape...)
 		if err != nil {
 			return err
 		}
-		tensors = append(tensors, t)
+		tensors = append(tensors, made)
 	}
 	return weights.WriteFile(filepath.Join(dir, "model.safetensors"), tensors)
 }
 
-func writeConfig(dir string, count int) error {
-	config, err := json.MarshalIndent(map[string]any{
-		"architectures": []string{"Qwen2ForCausalLM"}, "model_type": "qwen2", "torch_dtype": "bfloat16",
-		"vocab_size": vocab, "hidden_size": hidden, "intermediate_size": intermediate, "num_hidden_layers": count,
-		"num_attention_heads": heads, "num_key_value_heads": kvHeads, "max_position_embeddings": 32768,
+func writeConfig(dir string, shape map[string]any, count int) (weights.Config, error) {
+	all := map[string]any{
+		"torch_dtype": "bfloat16", "vocab_size": 151936, "max_position_embeddings": 32768,
 		"rope_theta": 1000000.0, "rms_norm_eps": 1e-6, "hidden_act": "silu", "tie_word_embeddings": true,
-	}, "", "  ")
-	if err != nil {
-		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644)
+	maps.Copy(all, shape)
+	if count > 0 {
+		all["num_hidden_layers"] = count
+	}
+	raw, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return weights.Config{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644); err != nil {
+		return weights.Config{}, err
+	}
+	return weights.ParseConfig(raw)
 }
 
 type tensor struct {
@@ -92,25 +119,15 @@ type tensor struct {
 	shape []int
 }
 
-// listTensors lists the tensors of a Qwen2 checkpoint with tied embeddings.
-func listTensors(count int) []tensor {
-	all := []tensor{{"model.embed_tokens.weight", []int{vocab, hidden}}, {"model.norm.weight", []int{hidden}}}
-	for i := range count {
-		name := fmt.Sprintf("model.layers.%d.", i)
-		for _, p := range []struct {
-			name    string
-			out, in int
-		}{
-			{"self_attn.q_proj", heads * dim, hidden}, {"self_attn.k_proj", kvHeads * dim, hidden}, {"self_attn.v_proj", kvHeads * dim, hidden},
-			{"self_attn.o_proj", hidden, heads * dim}, {"mlp.gate_proj", intermediate, hidden}, {"mlp.up_proj", intermediate, hidden},
-			{"mlp.down_proj", hidden, intermediate},
-		} {
-			all = append(all, tensor{name + p.name + ".weight", []int{p.out, p.in}})
-			if strings.HasSuffix(p.name, "q_proj") || strings.HasSuffix(p.name, "k_proj") || strings.HasSuffix(p.name, "v_proj") {
-				all = append(all, tensor{name + p.name + ".bias", []int{p.out}})
-			}
-		}
-		all = append(all, tensor{name + "input_layernorm.weight", []int{hidden}}, tensor{name + "post_attention_layernorm.weight", []int{hidden}})
+// listed is a source that keeps in mind what a model asks for.
+type listed struct {
+	weights.Random
+	tensors []tensor
+}
+
+func (l *listed) Find(name string, shape ...int) (kernels.DType, error) {
+	if !slices.ContainsFunc(l.tensors, func(t tensor) bool { return t.name == name }) {
+		l.tensors = append(l.tensors, tensor{name, slices.Clone(shape)})
 	}
-	return all
+	return l.Random.Find(name, shape...)
 }

@@ -3,7 +3,7 @@
 Every contestant is a child process with the model loaded. One line `N` on its standard input runs one forward pass
 over N random tokens, with the next token's logits as the result; it answers with the seconds that took. Rounds are
 interleaved, so that a busy neighbour slows all of them alike, and each figure is the median of its rounds. The model
-has Qwen2.5-0.5B's shape and random weights; nothing is fetched but the Python packages.
+has random weights and the shape of a model with Qwen's vocabulary, as tools/checkpoint writes it; nothing is fetched but the Python packages.
 
 oneDNN's own products of the same matrices, by the library of the distribution and by torch's, are timed in the same
 rounds. --lean also prints the most memory that a pass over 32,768 tokens takes above the weights. With --json the
@@ -87,7 +87,7 @@ def main():
         compete(contestants, products, args.lengths, args.rounds)
         memory = lean(workshop) if args.lean else None
     print(f"{table.machine()}; {args.threads} threads; {', '.join(f'{p} {v}' for p, v in versions.items())}")
-    print(f"Qwen2.5-0.5B's shape, random weights; one pass over a whole prompt, next token's logits; medians of {args.rounds} interleaved rounds\n")
+    print(f"{args.model.name}, random weights; one pass over a whole prompt, next token's logits; medians of {args.rounds} interleaved rounds\n")
     rows = table.rows(contestants, args.lengths, products)
     table.show(rows, args.lengths, products)
     if args.json:
