@@ -155,6 +155,34 @@ func compareWith(t *testing.T, edit func([]kernels.HostTensor) []kernels.HostTen
 	return c, strings.Join(list, "; ")
 }
 
+// TestGroupedServed: checkpoints in groups and blocks are served, on a device in two bytes a weight; one in three bits is refused by its key.
+func TestGroupedServed(t *testing.T) {
+	dirs, err := filepath.Glob("../model/testdata/grouped/*")
+	if err != nil || len(dirs) < 8 {
+		t.Fatalf("%d checkpoints, %v", len(dirs), err)
+	}
+	for _, dir := range dirs {
+		m, err := OpenCheckpoint(dir)
+		if err != nil || m.Refused != "" || m.DeviceBytes < 3*m.Bytes/2 {
+			t.Errorf("%s: %v, refused: %q, %d bytes of %d on a device", dir, err, m.Refused, m.DeviceBytes, m.Bytes)
+		}
+	}
+	bad := t.TempDir()
+	if err := os.CopyFS(bad, os.DirFS("../model/testdata/grouped/llama-awq")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(bad, "config.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(bad, "config.json"), []byte(strings.Replace(string(text), `"bits": 4`, `"bits": 3`, 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := OpenCheckpoint(bad); err != nil || !strings.Contains(m.Refused, "quantization_config: bits is 3, want 4") {
+		t.Errorf("%v, refused: %q", err, m.Refused)
+	}
+}
+
 func TestCompare(t *testing.T) {
 	equal, differences := compareWith(t, nil)
 	if equal.A.Share != 1 || equal.B.SharedTensors != 38 || differences != "" || equal.Device.Load != 0 || equal.Device.Shared != 5 || equal.Device.Together != equal.Device.A {

@@ -106,12 +106,7 @@ func (e *entry) kind() string {
 func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 	typ, from := t.coded.expanded(), t.file.tensorData(t.entry)
 	width, stored := cols*int(typ.Size()), int(t.coded.typ.Bytes(int64(cols)))
-	memory, err := mapMemory(int64(rows) * int64(width))
-	if err != nil {
-		return nil, err
-	}
-	c.owned[unsafe.SliceData(memory)] = memory
-	err = eachPart(rows, t.coded.partRows(rows, cols), func(begin, end int) error {
+	return c.expandRows(rows, width, t.coded.partRows(rows, cols), func(memory []byte, begin, end int) error {
 		raw, values := make([]byte, (end-begin)*stored), make([]float32, cols)
 		if err := t.file.ReadPart(raw, from[begin*stored:end*stored]); err != nil {
 			return err
@@ -119,10 +114,20 @@ func (c *Checkpoint) expandTensor(t located, rows, cols int) ([]byte, error) {
 		for i := begin; i < end; i++ {
 			at := (t.coded.sourceRow(i, rows) - begin) * stored
 			t.coded.typ.Expand(values, raw[at:at+stored])
-			t.coded.putRow(memory[i*width:(i+1)*width], typ, values)
+			t.coded.putRow(memory[(i-begin)*width:(i-begin+1)*width], typ, values)
 		}
 		return nil
 	})
+}
+
+// expandRows makes rows of so many bytes in memory that Release frees: expand writes those of [begin, end), part rows at the most.
+func (c *Checkpoint) expandRows(rows, width, part int, expand func(memory []byte, begin, end int) error) ([]byte, error) {
+	memory, err := mapMemory(int64(rows) * int64(width))
+	if err != nil {
+		return nil, err
+	}
+	c.owned[unsafe.SliceData(memory)] = memory
+	err = eachPart(rows, part, func(begin, end int) error { return expand(memory[begin*width:end*width], begin, end) })
 	if err != nil {
 		c.releaseMemory(memory)
 		return nil, err
@@ -145,18 +150,25 @@ func (c *coded) partRows(rows, cols int) int {
 
 // putRow writes a row's elements as typ.
 func (c *coded) putRow(row []byte, typ kernels.DType, values []float32) {
+	for j := range values {
+		values[j] -= c.less
+	}
 	if typ == kernels.BF16 {
-		for j, v := range values {
-			binary.LittleEndian.PutUint16(row[2*j:], toBF16(v-c.less))
-		}
+		putBF16(row, values)
 		return
 	}
 	for j, v := range values {
-		Put(typ, row, j, v-c.less)
+		Put(typ, row, j, v)
 	}
 }
 
-// releaseMemory frees what expandTensor made, and says whether data was that.
+func putBF16(row []byte, values []float32) {
+	for j, v := range values {
+		binary.LittleEndian.PutUint16(row[2*j:], toBF16(v))
+	}
+}
+
+// releaseMemory frees what expandRows made, and says whether data was that.
 func (c *Checkpoint) releaseMemory(data []byte) bool {
 	memory, ok := c.owned[unsafe.SliceData(data)]
 	if ok {

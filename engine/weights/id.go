@@ -8,8 +8,11 @@ import (
 // ID stands for a tensor's type, shape and content: tensors of one ID are equal.
 type ID [sha256.Size]byte
 
-// ID is that of a tensor that there is, with its scales where it is of codes.
+// ID is that of a tensor that there is, with its scales, and what else it is stored in, where it is of codes.
 func (c *Checkpoint) ID(name string) ID {
+	if module, l, ok := c.groupedLayout(name); ok {
+		return c.groupedID(module, l)
+	}
 	t, packed, _ := c.storedTensor(name)
 	id := c.Alone(t.name)
 	if packed || computable[t.dtype].Scaled() {

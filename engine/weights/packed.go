@@ -82,21 +82,30 @@ func (c *Checkpoint) findShape(name string, shape []int) error {
 	if t.dtype != "I64" || !slices.Equal(t.shape, []int{2}) {
 		return fmt.Errorf("%s: tensor %q is %s %v, want I64 [2]", t.file.Path, name, t.dtype, t.shape)
 	}
-	opened, err := t.file.OpenAgain()
+	raw, err := c.readOpened(t)
 	if err != nil {
 		return err
 	}
-	defer opened.Close()
-	var raw [16]byte
-	if _, err := opened.ReadAt(raw[:], t.file.body+t.begin); err != nil {
-		return fmt.Errorf("%s: tensor %q: %w", t.file.Path, name, err)
-	}
-	got := []int{int(binary.LittleEndian.Uint64(raw[:])), int(binary.LittleEndian.Uint64(raw[8:]))}
+	got := []int{int(binary.LittleEndian.Uint64(raw)), int(binary.LittleEndian.Uint64(raw[8:]))}
 	if !slices.Equal(got, shape) {
 		return fmt.Errorf("%s: tensor %q is %v, want %v by config.json", t.file.Path, name, got, shape)
 	}
 	c.taken[name] = true
 	return nil
+}
+
+// readOpened reads a small tensor from its file, which need not be in use.
+func (c *Checkpoint) readOpened(t located) ([]byte, error) {
+	opened, err := t.file.OpenAgain()
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	raw := make([]byte, t.end-t.begin)
+	if _, err := opened.ReadAt(raw, t.file.body+t.begin); err != nil {
+		return nil, fmt.Errorf("%s: tensor %q: %w", t.file.Path, t.name, err)
+	}
+	return raw, nil
 }
 
 // findStored is Find for what is stored, packed or as it is.

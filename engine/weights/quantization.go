@@ -11,10 +11,10 @@ import (
 	"github.com/prefillonly/prefillonly/kernels"
 )
 
-// Quantization is quantization_config of config.json, as far as the compressed-tensors format's
-// FP8-dynamic and INT8 schemes have it: weights in FP8 E4M3 or int8 with a scale for each output channel, or
+// Quantization is quantization_config of config.json: as far as the compressed-tensors format's
+// FP8-dynamic and INT8 schemes have it, weights in FP8 E4M3 or int8 with a scale for each output channel, or
 // one for the whole matrix, and activations quantised as they come, each token by itself, or, with int8
-// weights, left alone.
+// weights, left alone; and what says how weights are stored that are expanded as they are loaded, in groups or blocks.
 type Quantization struct {
 	Method string                       `json:"quant_method"`
 	Format string                       `json:"format"`
@@ -24,6 +24,9 @@ type Quantization struct {
 	KVCacheScheme   json.RawMessage `json:"kv_cache_scheme"`
 	SparsityConfig  json.RawMessage `json:"sparsity_config"`
 	TransformConfig json.RawMessage `json:"transform_config"`
+
+	grouping              groupingKeys // of groupingMethods
+	unknown, unknownValue string       // the first key that is none of the method's
 }
 
 // QuantizationGroup is a set of modules that are quantised alike. Targets are names of modules,
@@ -44,10 +47,13 @@ type QuantizationArgs struct {
 	Symmetric *bool           `json:"symmetric"`
 	Dynamic   json.RawMessage `json:"dynamic"` // a boolean, or "local"
 	GroupSize *int            `json:"group_size"`
+
+	ActOrder       json.RawMessage `json:"actorder"` // null, a boolean or a name
+	BlockStructure []int           `json:"block_structure"`
 }
 
-// Scheme is how the weights of a linear layer are stored and multiplied; the zero Scheme is that of weights
-// that are not quantised.
+// Scheme is how the weights of a linear layer are kept in memory and multiplied; the zero Scheme is that of weights
+// that are not quantised, or are expanded as they are loaded.
 type Scheme struct {
 	Type       kernels.DType // a type of codes
 	WeightOnly bool          // of I8: activations are not quantised
@@ -66,12 +72,16 @@ var formats = map[string][]string{
 }
 
 // supportedScheme ends every refusal.
-const supportedScheme = "supported are FP8-dynamic and INT8 of compressed-tensors: 8-bit weights, float or int, symmetric, of strategy channel or tensor, with input_activations of the same type, dynamic, of strategy token; or int weights without input_activations"
+const supportedScheme = "supported are FP8-dynamic and INT8 of compressed-tensors: 8-bit weights, float or int, symmetric, of strategy channel or tensor, with input_activations of the same type, dynamic, of strategy token; or int weights without input_activations; " +
+	"pack-quantized in 4 or 8 bits with groups or zero points, without input_activations; FP8 by blocks; GPTQ in 4 or 8 bits; AWQ's gemm in 4"
 
 // Check refuses what would be computed wrongly, and names the key, its value and what is supported.
 func (q *Quantization) Check() error {
 	refuse := func(key string, value any) error {
 		return fmt.Errorf("quantization_config: %s is %v; %s", key, value, supportedScheme)
+	}
+	if _, ok := groupingMethods[q.Method]; ok {
+		return q.checkGrouping()
 	}
 	switch {
 	case q.Method != "compressed-tensors":
@@ -91,7 +101,10 @@ func (q *Quantization) Check() error {
 			return refuse("config_groups."+name+"."+key, value)
 		}
 		stored := formats[g.Weights.Type]
-		if !slices.Contains(stored, g.Format) {
+		if g.isGrouped() {
+			stored = groupedFormats[g.Weights.Type]
+		}
+		if g.Format != "" && !slices.Contains(stored, g.Format) {
 			return refuse("config_groups."+name+".format", fmt.Sprintf("%q", g.Format))
 		}
 		if g.Format == "" && !slices.Contains(stored, q.Format) {
@@ -115,11 +128,14 @@ func (g *QuantizationGroup) unsupportedKey() (key string, value any) {
 	case g.Outputs != nil:
 		return "output_activations", "there"
 	}
-	if key, value := g.Weights.unsupportedKey("channel", "tensor"); key != "" {
-		return "weights." + key, value
-	}
 	if d := string(g.Weights.Dynamic); d != "" && d != "false" && d != "null" {
 		return "weights.dynamic", d
+	}
+	if g.isGrouped() {
+		return g.unsupportedGrouping()
+	}
+	if key, value := g.Weights.unsupportedKey("channel", "tensor"); key != "" {
+		return "weights." + key, value
 	}
 	if g.Activations == nil {
 		if g.Weights.Type != "int" {
@@ -186,18 +202,25 @@ func checkPatterns(names []string) error {
 	return nil
 }
 
-// Linear is the scheme of the linear layer of this module name (such as "model.layers.0.mlp.up_proj"): that
-// of the first group by name that has it as a target. Check must have passed.
+// Linear is the scheme of the linear layer of this module name (such as "model.layers.0.mlp.up_proj"). Check must have passed.
 func (q *Quantization) Linear(module string) Scheme {
+	if g := q.groupOf(module); g != nil && !g.isGrouped() {
+		return Scheme{Type: types[g.Weights.Type], WeightOnly: g.Activations == nil}
+	}
+	return Scheme{}
+}
+
+// groupOf is the first group by name that has a module as a target; nil where there is none, or the module is ignored.
+func (q *Quantization) groupOf(module string) *QuantizationGroup {
 	if q == nil || matchesModule(q.Ignore, module) {
-		return Scheme{}
+		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		if g := q.Groups[name]; matchesModule(g.Targets, module) {
-			return Scheme{Type: types[g.Weights.Type], WeightOnly: g.Activations == nil}
+			return &g
 		}
 	}
-	return Scheme{}
+	return nil
 }
 
 func matchesModule(names []string, module string) bool {

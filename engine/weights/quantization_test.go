@@ -42,11 +42,11 @@ func TestQuantizationAccepts(t *testing.T) {
 
 func TestQuantizationRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{`"quant_method":"compressed-tensors"`, `"quant_method":"fp8","weight_block_size":[128,128]`, `quant_method is "fp8"`},
-		{`"quant_method":"compressed-tensors"`, `"quant_method":"gptq"`, `quant_method is "gptq"`},
+		{`"quant_method":"compressed-tensors"`, `"quant_method":"hqq"`, `quant_method is "hqq"`},
+		{`"quant_method":"compressed-tensors"`, `"quant_method":"bitsandbytes","bits":"4"`, `quant_method is "bitsandbytes"`},
 		{"float-quantized", "pack-quantized", `format is "pack-quantized"`},
 		{`"targets"`, `"format":"int-quantized","targets"`, `config_groups.group_0.format is "int-quantized"`},
-		{`"strategy":"channel"`, `"strategy":"block"`, `config_groups.group_0.weights.strategy is "block"`},
+		{`"strategy":"channel"`, `"strategy":"block"`, `config_groups.group_0.weights.block_structure is []`},
 		{`"strategy":"token"`, `"strategy":"tensor"`, `config_groups.group_0.input_activations.strategy is "tensor"`},
 		{`"dynamic":true`, `"dynamic":false`, `config_groups.group_0.input_activations.dynamic is false`},
 		{`"dynamic":true,`, ``, `config_groups.group_0.input_activations.dynamic is absent`},
@@ -136,11 +136,13 @@ func TestQuantizationSchemes(t *testing.T) {
 func TestQuantizationRefusesINT8(t *testing.T) {
 	for _, c := range []struct{ text, old, new, want string }{
 		{int8Dynamic, `"int-quantized"`, `"float-quantized"`, `format is "float-quantized"`},
-		{weightsAlone(t), `"num_bits":8`, `"num_bits":4`, `weights.num_bits is 4`},
+		{weightsAlone(t), `"num_bits":8`, `"num_bits":3`, `weights.num_bits is 3, want 4 or 8`},
+		{int8Dynamic, `"num_bits":8`, `"num_bits":4`, `weights.num_bits is 4`},
+		{weightsAlone(t), `"strategy":"channel"`, `"strategy":"group"`, `weights.group_size is null, want 1 to 1048576`},
 		{weightsAlone(t), `"group_size":null`, `"group_size":128`, `weights.group_size is 128`},
 		{int8Dynamic, `"strategy":"channel"`, `"strategy":"group"`, `weights.strategy is "group"`},
 		{int8Dynamic, `"strategy":"token","symmetric":true,"type":"int"`, `"strategy":"token","symmetric":true,"type":"float"`, `input_activations.type is "float" beside weights of "int"`},
-		{weightsAlone(t), `"symmetric":true`, `"symmetric":false`, `weights.symmetric is false`},
+		{int8Dynamic, `"symmetric":true`, `"symmetric":false`, `weights.symmetric is false`},
 		{fp8Dynamic, `"float-quantized"`, `"int-quantized"`, `format is "int-quantized"`},
 	} {
 		err := parseQuantization(t, strings.ReplaceAll(c.text, c.old, c.new)).Check()

@@ -38,6 +38,8 @@ type Checkpoint struct {
 	taken   map[string]bool // names asked for by Find or Tensor
 	ids     map[string]ID   // of tensors whose content is known to be that of others
 
+	quantization *Quantization // of config.json, where linear layers may be stored in groups
+
 	owned map[*byte][]byte // memory of tensors that were expanded, until they are released
 }
 
@@ -59,6 +61,9 @@ func Open(dir string) (*Checkpoint, error) {
 func (c *Checkpoint) open() error {
 	if gguf.IsName(c.dir) {
 		return c.openGGUF()
+	}
+	if err := c.readQuantization(); err != nil {
+		return err
 	}
 	if _, err := os.Stat(filepath.Join(c.dir, singleFile)); err == nil {
 		return c.addFile(singleFile)
@@ -153,6 +158,10 @@ func (c *Checkpoint) checkIndex(weightMap map[string]string) error {
 // Find says of which type the named tensor is, by the header alone. It fails when the tensor is absent, has
 // another shape, or a type no backend computes with, or, of codes, no scales that fit.
 func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
+	if module, l, ok := c.groupedLayout(name); ok {
+		_, err := c.findGrouped(module, l, shape)
+		return kernels.BF16, err
+	}
 	t, packed, ok := c.storedTensor(name)
 	if !ok {
 		return 0, fmt.Errorf("checkpoint %s: missing tensor %q (%d tensors in %d files)", c.dir, name, len(c.tensors), len(c.files))
@@ -173,6 +182,13 @@ func (c *Checkpoint) Find(name string, shape ...int) (kernels.DType, error) {
 // ahead, with its scales (another tensor) where it is of codes. Of codes that are packed, ReadPart makes what
 // they stand for, and the view does not; those of rows that were filled up, and what is expanded, are a copy. It fails where Find does, and where the file is not the one that Open read.
 func (c *Checkpoint) Tensor(name string, shape ...int) (kernels.HostTensor, error) {
+	if module, l, ok := c.groupedLayout(name); ok {
+		names, err := c.findGrouped(module, l, shape)
+		if err != nil {
+			return kernels.HostTensor{}, err
+		}
+		return c.expandGrouped(module, l, names, shape[0], shape[1])
+	}
 	typ, err := c.Find(name, shape...)
 	if err != nil {
 		return kernels.HostTensor{}, err
@@ -230,8 +246,14 @@ func (c *Checkpoint) Release(t kernels.HostTensor) {
 
 // Ahead asks the system to read the named tensor, and does not wait for it.
 func (c *Checkpoint) Ahead(name string) {
-	if t, _, ok := c.storedTensor(name); ok && t.file.Use() == nil {
-		mapped.AdviseNeeded(t.file.tensorData(t.entry))
+	names := []string{name}
+	if module, l, ok := c.groupedLayout(name); ok {
+		names = l.Names(module)
+	}
+	for _, name := range names {
+		if t, _, ok := c.storedTensor(name); ok && t.file.Use() == nil {
+			mapped.AdviseNeeded(t.file.tensorData(t.entry))
+		}
 	}
 }
 

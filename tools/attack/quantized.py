@@ -1,9 +1,10 @@
-"""Attacks on int8 checkpoints: files that lie, and models of several types on one device whose processes are struck."""
+"""Attacks on quantised checkpoints: files that lie, and models of several types on one device whose processes are struck."""
 
 import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import struct
@@ -35,13 +36,17 @@ def written(binary, scheme, *flags):
 
 
 def of(binary, *flags):
+    return copies(written(binary, *flags))
+
+
+def copies(original):
     """What refused makes checkpoints with: a copy in which files have other contents."""
-    weights = max(pathlib.Path(written(binary, *flags)).glob("*.safetensors"), key=os.path.getsize).name
+    weights = max(pathlib.Path(original).glob("*.safetensors"), key=os.path.getsize).name
 
     @contextlib.contextmanager
     def made(config=None, tensors=None, whole=None, tied=None):
         with tempfile.TemporaryDirectory(prefix="attack-") as directory:
-            shutil.copytree(written(binary, *flags), directory, dirs_exist_ok=True)
+            shutil.copytree(original, directory, dirs_exist_ok=True)
             path = pathlib.Path(directory, weights)
             if config or tied is not None:
                 file = pathlib.Path(directory, "config.json")
@@ -202,6 +207,61 @@ def lying_head(binary):
     return refused(binary, of(binary, "W8A8", "--lm-head"), cases, [])
 
 
+GROUP = 64  # inputs that share a scale
+
+
+def grouped():
+    """The demo model as GPTQ would store it in four bits, with codes that mean nothing."""
+    to = os.path.join(ROOM.name, "gptq")
+    if os.path.exists(to):
+        return to
+    shutil.copytree(DEMO, to)
+    path, file, rng, parts = pathlib.Path(to, "model.safetensors"), pathlib.Path(to, "config.json"), random.Random(5), {}
+    header, body = opened(path.read_bytes())
+    for name, h in header.items():
+        if not name.endswith("_proj.weight"):
+            if name != "__metadata__":
+                parts[name] = {**h, "data": body[slice(*h["data_offsets"])]}
+            continue
+        (rows, cols), module = h["shape"], name.removesuffix("weight")
+        parts[module + "qweight"] = {"dtype": "I32", "shape": [cols // 8, rows], "data": rng.randbytes(cols * rows // 2)}
+        parts[module + "qzeros"] = {"dtype": "I32", "shape": [cols // GROUP, rows // 8], "data": b"\x77" * (cols // GROUP * rows // 2)}
+        parts[module + "scales"] = {"dtype": "F16", "shape": [cols // GROUP, rows], "data": b"\x00\x1c" * (cols // GROUP * rows)}
+        parts[module + "g_idx"] = {"dtype": "I32", "shape": [cols], "data": struct.pack(f"<{cols}i", *(j // GROUP for j in range(cols)))}
+    path.write_bytes(closed(parts))
+    config = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": True, "sym": True}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "quantization_config": config}))
+    return to
+
+
+def lying_groups(binary):
+    """The demo model in GPTQ's four bits: words, scales, zero points and groups that are missing, of another type, width or number, groups that do not exist, scales that are not numbers, and a quantization_config that lies. Wanted: the same, or as weights are loaded"""
+    layer = NAME.removesuffix("weight")
+    words_, zeros, scales, groups = (layer + n for n in ("qweight", "qzeros", "scales", "g_idx"))
+    keys = {"bits": (0, 2, 3, 5, 8, -4, 10**9, "4"), "group_size": (0, -1, -2, 1, 3, 128, 2**20, 2**40, "64"), "quant_method": ("awq", "fp8", "compressed-tensors", "marlin", 7),
+            "checkpoint_format": ("marlin", "exllama", 7), "dynamic": ({"+:.*": {"bits": 8}},), "pack_dtype": ("int16",), "is_marlin_format": (True,), "weight_block_size": ([128, 128],)}
+    cases = {f"{k} {str(v)[:20]}": ({"config": lambda c, k=k, v=v: c.update({k: v})}, "quantization_config|config.json") for k, values in keys.items() for v in values}
+    for name in (words_, zeros, scales, groups):
+        cases[f"no {name[len(layer):]}"] = ({"tensors": lambda p, name=name: p.pop(name)}, NAME if name == words_ else name)
+        cases[f"{name[len(layer):]} of another type"] = ({"tensors": change(name, dtype="I16" if name == scales else "F32")}, name)
+        cases[f"{name[len(layer):]} shorter than said"] = ({"tensors": change(name, data=lambda d: d[:-2])}, name + "|safetensors")
+    for name in (words_, zeros, scales):
+        cases[f"{name[len(layer):]} turned"] = ({"tensors": change(name, shape=lambda s: s[::-1])}, name)
+        cases[f"{name[len(layer):]} of none"] = ({"tensors": change(name, shape=[0, 8], data=b"")}, name)
+        cases[f"half of {name[len(layer):]}"] = ({"tensors": change(name, shape=lambda s: [s[0] // 2, s[1]], data=lambda d: d[: len(d) // 2])}, name)
+    cases["biases that the model has not"] = ({"tensors": lambda p: p.update({layer + "bias": {"dtype": "F16", "shape": [p[scales]["shape"][1]], "data": b"\x00\x3c" * p[scales]["shape"][1]}})}, layer + "bias")
+    held, outcome = refused(binary, copies(grouped()), cases, [])
+    fell, tried = [], 0
+    for what, changed, said in (("a group beyond", change(groups, data=first(struct.pack("<i", 8))), "element 0 is 8"), ("a group below", change(groups, data=first(struct.pack("<i", -1))), "element 0 is -1"),
+                                ("the largest group", change(groups, data=first(struct.pack("<i", 2**31 - 1))), "element 0 is 2147483647"), ("a scale of NaN", change(scales, data=first(b"\x00\x7e")), "is NaN")):
+        with copies(grouped())(tensors=changed) as bad, beside(binary, bad) as server:
+            tried += 1
+            found = [server.complete("a b c", model=m) for m in ("bad", "good")]
+            if [s for s, _ in found] != [503, 200] or layer not in message(found[0][1]) or said not in message(found[0][1]):
+                fell.append(f"{what}: {[s for s, _ in found]} {message(found[0][1])}")
+    return held and not fell, "; ".join([outcome, *fell, f"{tried - len(fell)} named as they were loaded, the other model served"])
+
+
 @contextlib.contextmanager
 def beside(binary, bad):
     """A server of the demo model and of a bad one, good and bad, once the good one is served."""
@@ -304,4 +364,4 @@ def strike_int8(binary):
         return held, f"{sum(answered)} answers to the last digit, {len(wrong)} not {wrong[:1]}; {apart} of 3 models differ; {jobs:.0f} jobs left"
 
 
-ATTACKS = [lying_int8, lying_packed, lying_head, wrong_numbers, huge_scales, strike_int8]
+ATTACKS = [lying_int8, lying_packed, lying_head, lying_groups, wrong_numbers, huge_scales, strike_int8]

@@ -91,9 +91,6 @@ func stack(fused bool, tensor string, list ...Matrix) []Matrix {
 
 // readQuantization reads how linear layers are quantised, and refuses what the graph cannot compute so.
 func (s *Spec) readQuantization(q *weights.Quantization) error {
-	if s.Ungated {
-		return errors.New("quantization_config: codes are multiplied in families with gated MLPs alone")
-	}
 	if err := q.Check(); err != nil {
 		return err
 	}
@@ -105,6 +102,9 @@ func (s *Spec) readQuantization(q *weights.Quantization) error {
 		list := s.Matrices(i)
 		for at, m := range list {
 			s.schemes[m.Name] = q.Linear(m.Name)
+			if s.Ungated && s.schemes[m.Name].Quantized() {
+				return errors.New("quantization_config: codes are multiplied in families with gated MLPs alone")
+			}
 			if first := list[at-m.stackedOn].Name; s.schemes[first] != s.schemes[m.Name] {
 				return fmt.Errorf("quantization_config: %s and %s are quantised differently, or one of them is not; they are multiplied as one matrix", first, m.Name)
 			}
