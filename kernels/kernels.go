@@ -66,6 +66,8 @@ type HostTensor struct {
 
 	WeightOnly bool // of I8: activations are not quantised
 
+	Groups *Groups // of BF16: what Data was expanded from, where it was; nil else
+
 	File File // what Data is a mapping of; nil for other memory
 }
 

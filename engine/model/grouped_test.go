@@ -122,3 +122,30 @@ func TestGroupedSameBits(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupedKept: on the processor, layers in four bits take less than a byte a weight, as is expected before they are loaded, but for rows that fill
+// panels up; those in act-order's groups, 8 bits or FP8 take two.
+func TestGroupedKept(t *testing.T) {
+	b := cpuBackend(t, "")
+	for _, name := range groupedModels(t) {
+		dir := filepath.Join("testdata", name)
+		config, err := weights.ReadConfig(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned, err := describeModel(config, b, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var elements, expected int64
+		for _, x := range planned.spec.Matrices(0) {
+			elements += int64(x.Rows) * int64(x.In)
+			expected += planned.matrixBytes(x)
+		}
+		got, kept := loadGrouped(t, name, b, Options{}).Chunks()[1].Bytes, name == "grouped/llama-awq" || name == "grouped/qwen2-w4"
+		t.Logf("%s: %d weights of a layer take %d bytes, %d expected", name, elements, got, expected)
+		if kept != (got < elements) || kept != (expected < elements) || got < expected {
+			t.Errorf("%s: %d weights of a layer take %d bytes, %d were expected", name, elements, got, expected)
+		}
+	}
+}

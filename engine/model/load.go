@@ -180,7 +180,16 @@ func (m *Model) matrixBytes(x architecture.Matrix) int64 {
 	if m.spec.Scheme(x.Name).Quantized() {
 		return elements + scaleBytes*int64(x.Rows)
 	}
+	if group, ok := m.spec.KeptGroup(x); ok && m.holdsGroups() {
+		return kernels.GroupBytes(int64(x.Rows), int64(x.In), int64(group))
+	}
 	return elements * m.backend.ActType().Size()
+}
+
+// holdsGroups says whether the backend keeps codes of four bits.
+func (m *Model) holdsGroups() bool {
+	_, ok := m.backend.(kernels.GroupHolder)
+	return ok
 }
 
 // severalRanks is a backend over several ranks, each of which has its part of every matrix.

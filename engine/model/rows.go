@@ -42,6 +42,9 @@ func (m *Model) matrixRows(x architecture.Matrix, t kernels.HostTensor) (kernels
 	if t.Scale != nil {
 		t.Scale = t.Scale[x.From : x.From+x.Rows]
 	}
+	if t.Groups != nil {
+		t.Groups = t.Groups.Slice(t.Cols, x.From, x.From+x.Rows)
+	}
 	if order := m.spec.HeadOrder(); x.Turned && order != nil {
 		return orderRows(t, len(order), order)
 	}
@@ -82,6 +85,6 @@ func orderRows(t kernels.HostTensor, each int, order []int) (kernels.HostTensor,
 		}
 	}
 	t.Rows = t.Rows / each * len(order)
-	t.Data, t.File, t.Scale = ordered, nil, scale
+	t.Data, t.File, t.Scale, t.Groups = ordered, nil, scale, nil
 	return t, nil
 }

@@ -73,12 +73,21 @@ func TestGroupedTensors(t *testing.T) {
 		{"m.qzeros", "I32", []int{1, 1}, elementsOf([]uint32{0x11111111})},
 		{"m.scales", "F16", []int{1, 8}, elementsOf(slices.Repeat([]uint16{0x3c00}, 8))},
 	}
+	inOrder := gptqParts()
+	inOrder[3].Data = elementsOf([]int32{0, 0, 0, 0, 1, 1, 1, 1})
+	kept := map[string]bool{"gptq in order": true, "awq": true}
 	for name, c := range map[string]struct {
 		config     string
 		parts      []Part
 		rows, cols int
 		want       func(i, j int) float32
 	}{
+		"gptq in order": {strings.Replace(gptqConfig, `"desc_act":true`, `"desc_act":false`, 1), inOrder, 8, 8, func(i, j int) float32 {
+			if j < 4 {
+				return -2
+			}
+			return 2 * float32(i-16)
+		}},
 		"gptq": {gptqConfig, gptqParts(), 8, 8, func(i, j int) float32 {
 			if j >= 1 && j < 5 {
 				return -2 // row i of group 0 has the zero point i, stored as one less
@@ -114,6 +123,16 @@ func TestGroupedTensors(t *testing.T) {
 		for k, v := range elements(t, x) {
 			if want := c.want(k/c.cols, k%c.cols); v != want {
 				t.Errorf("%s: element %d %d is %v, want %v", name, k/c.cols, k%c.cols, v, want)
+			}
+		}
+		if g := x.Groups; g == nil == kept[name] {
+			t.Errorf("%s: codes are kept: %v", name, g != nil)
+		} else if g != nil {
+			for k, code := range g.Codes {
+				at := k/c.cols*g.Count(c.cols) + k%c.cols/g.Cols
+				if v := float32(int(code)-int(g.Zero[at])) * g.Scale[at]; v != c.want(k/c.cols, k%c.cols) {
+					t.Errorf("%s: code %d is worth %v, want %v", name, k, v, c.want(k/c.cols, k%c.cols))
+				}
 			}
 		}
 		checkpoint.Release(x)
@@ -216,6 +235,19 @@ func TestGroupedRefusesTensors(t *testing.T) {
 	}
 	if _, err := writeGrouped(t, gptqConfig, gptqParts()).Find("m.weight", 64); err == nil || !strings.Contains(err.Error(), "packs shape [64], want a matrix") {
 		t.Errorf("a vector: %v", err)
+	}
+}
+
+// TestGroupingOfAnotherType: a key of another type of JSON is named with its path.
+func TestGroupingOfAnotherType(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"quant_method":"gptq","bits":"4"}`: "quantization_config.bits must be an integer, not string",
+		`{"quant_method":7}`:                 "quantization_config.quant_method must be a string, not number",
+		`[]`:                                 "quantization_config",
+	} {
+		if _, err := ParseConfig([]byte(`{"quantization_config":` + config + `}`)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/prefillonly/prefillonly/engine/weights/grouped"
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
 	"github.com/prefillonly/prefillonly/internal/mapped"
 	"github.com/prefillonly/prefillonly/internal/regular"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -25,11 +26,11 @@ func (c *Checkpoint) readQuantization() error {
 	var config struct {
 		Quantization *Quantization `json:"quantization_config"`
 	}
-	if err == nil {
-		err = json.Unmarshal(raw, &config)
-	}
 	if err != nil {
-		return fmt.Errorf("config.json: %w", err)
+		return err
+	}
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return fmt.Errorf("config.json: %s", jsonerror.Explain(err, &config))
 	}
 	if q := config.Quantization; q != nil && q.Check() == nil { // what is refused is so where the model is described
 		c.quantization = q
@@ -121,7 +122,11 @@ func (c *Checkpoint) expandGrouped(module string, l grouped.Layout, names []stri
 		}
 		return nil
 	})
-	return hostTensor(module+".weight", kernels.BF16, []int{rows, cols}, memory), err
+	t := hostTensor(module+".weight", kernels.BF16, []int{rows, cols}, memory)
+	if err == nil {
+		t.Groups = m.Groups()
+	}
+	return t, err
 }
 
 // groupedID is the ID of a matrix that is stored in groups: of its layout and of all tensors that it may be stored in.

@@ -207,6 +207,15 @@ func (g *QuantizationGroup) layout() grouped.Layout {
 	return l
 }
 
+// KeptGroup is how many inputs of a module share a scale, if its codes of four bits are kept by backends that can. Check must have passed.
+func (q *Quantization) KeptGroup(module string, inputs int) (group int, ok bool) {
+	l, ok := q.layoutOf(module)
+	if !ok {
+		return 0, false
+	}
+	return l.Kept(inputs)
+}
+
 // layoutOf is how a module is stored, if in groups or blocks, where it is quantised at all. Check must have passed.
 func (q *Quantization) layoutOf(module string) (l grouped.Layout, ok bool) {
 	if q == nil {

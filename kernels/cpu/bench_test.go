@@ -246,6 +246,7 @@ func BenchmarkQuantised(b *testing.B) {
 	}{
 		{"fp8", quantised(kernels.F8E4M3, false)},
 		{"w8a16", quantised(kernels.I8, true)},
+		{"w4a16", grouped},
 		{"w8a8", quantised(kernels.I8, false)},
 	} {
 		b.Run(c.name, func(b *testing.B) {

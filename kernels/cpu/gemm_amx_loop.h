@@ -157,7 +157,7 @@ static int piece_steps(const walk *w, const piece *p) { return pf_min(w->chunk, 
 static const char *stored(const walk *w, const piece *p, size_t *bytes)
 {
 	const pf_linear *l = w->g->l;
-	size_t step = expands(l) ? B_STEP / 2 : B_STEP;
+	size_t step = expands(l) ? STEP_PAIRS * pf_code_bytes(l) : B_STEP;
 	*bytes = piece_steps(w, p) * step;
 	return (l->codes ? (const char *)l->codes : (const char *)l->weights) + ((size_t)p->panel * w->steps + p->from) * step;
 }
@@ -165,17 +165,16 @@ static const char *stored(const walk *w, const piece *p, size_t *bytes)
 // ready is a piece's weights in bf16; it takes the room by turns.
 static const char *ready(const walk *w, const piece *p, int turn)
 {
-	size_t bytes;
-	const char *weights = stored(w, p, &bytes);
 #if EXPANDS
 	if (expands(w->g->l)) {
 		char *to = w->room + (turn & 1) * (WHOLE * B_STEP);
-		expand((pf_bf16 *)to, w->g->l->kind, (const uint8_t *)weights, bytes);
+		expand((pf_bf16 *)to, w->g->l, p->panel, p->from * STEP_PAIRS, piece_steps(w, p) * STEP_PAIRS);
 		return to;
 	}
 #endif
 	(void)turn;
-	return weights;
+	size_t bytes;
+	return stored(w, p, &bytes);
 }
 
 // feed_of fetches what follows piece p, which is the next one, or the one after it where codes are

@@ -44,16 +44,16 @@ static void finish(const pf_product *g, float *c, int tile, int panel)
 static void multiply_few(const pf_product *g, pf_part k)
 {
 	const pf_linear *l = g->l;
-	enum { CODE_BYTES = PAIR_BYTES / 2 };
+	const int code_bytes = (int)pf_code_bytes(l);
 	_Alignas(64) pf_bf16 piece[PIECE_PAIRS * PF_PANEL * 2];
 	_Alignas(64) float c[FEW_TILES][PF_TILE_ROWS * PF_PANEL];
-	int step = CODE_BYTES / (k.tile1 - k.tile0);
+	int step = code_bytes / (k.tile1 - k.tile0);
 	for (int p = k.panel0; p < k.panel1; p++) {
 		memset(c, 0, (size_t)(k.tile1 - k.tile0) * sizeof *c);
 		for (int pair = 0; pair < l->pairs; pair += PIECE_PAIRS) {
 			int pairs = pf_min(PIECE_PAIRS, l->pairs - pair);
-			const uint8_t *codes = l->codes + ((size_t)p * l->pairs + pair) * CODE_BYTES;
-			expand(piece, l->kind, codes, (size_t)pairs * CODE_BYTES);
+			const uint8_t *codes = l->codes + ((size_t)p * l->pairs + pair) * code_bytes;
+			expand(piece, l, p, pair, pairs);
 			for (int t = k.tile0; t < k.tile1; t++) {
 				const char *a = (const char *)pf_tile_at(g->ops, g->a, l->pairs, t) + (size_t)pair * g->ops->pair_bytes;
 				const char *ahead = (const char *)codes + NEAR_BYTES + (t - k.tile0) * step * pairs;
@@ -68,7 +68,7 @@ static void multiply_few(const pf_product *g, pf_part k)
 static void multiply_run(const pf_product *g, pf_part k, void *scratch)
 {
 	const pf_linear *l = g->l;
-	int pairs = l->pairs, pair_bytes = l->codes ? PAIR_BYTES / 2 : PAIR_BYTES, tiles = k.tile1 - k.tile0;
+	int pairs = l->pairs, pair_bytes = l->codes ? (int)pf_code_bytes(l) : PAIR_BYTES, tiles = k.tile1 - k.tile0;
 	size_t panel_bytes = (size_t)pairs * pair_bytes, panel_size = (size_t)pairs * PF_PANEL * 2;
 	const char *weights = l->codes ? (const char *)l->codes : (const char *)l->weights;
 	pf_bf16 *room = scratch; // for codes: the group's panels
@@ -87,7 +87,7 @@ static void multiply_run(const pf_product *g, pf_part k, void *scratch)
 			if (l->codes) {
 				b = room + (p - k.panel0) * panel_size;
 				if (t == k.tile0)
-					expand((pf_bf16 *)b, l->kind, (const uint8_t *)stored, panel_size);
+					expand((pf_bf16 *)b, l, p, 0, pairs);
 			}
 			memset(c, 0, (size_t)rows * PF_PANEL * sizeof *c);
 			tile(rows, pairs, a, b, c, step ? stored + distance + share : (const char *)b, step);

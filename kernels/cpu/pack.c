@@ -148,6 +148,22 @@ static void pack_codes(void *arg, int panel, int thread)
 	}
 }
 
+// pack_int4 packs a panel of codes of four bits, which come a byte each.
+static void pack_int4(void *arg, int panel, int thread)
+{
+	(void)thread;
+	enum { HALF = PF_PANEL / 2 };
+	const packing *p = arg;
+	const pf_linear *l = p->l;
+	uint8_t *dst = l->codes + (size_t)panel * l->pairs * PF_PANEL;
+	for (int lane = 0; lane < PF_PANEL; lane++) {
+		const uint8_t *row = l->gated ? code_row(p, lane / HALF, panel * HALF + lane % HALF) : code_row(p, 0, panel * PF_PANEL + lane);
+		int at = lane / 16 * 16 + lane % 8 * 2, shift = lane % 16 / 8 * 4;
+		for (int j = 0; row && j < l->in; j++)
+			dst[j / 2 * PF_PANEL + at + j % 2] |= (uint8_t)(row[j] << shift);
+	}
+}
+
 void pf_linear_pack(pf_pool *pool, pf_isa isa, const pf_linear *l, const pf_source *sources, int count)
 {
 	const pf_ops *int8 = pf_ops_int8(isa);
@@ -156,7 +172,7 @@ void pf_linear_pack(pf_pool *pool, pf_isa isa, const pf_linear *l, const pf_sour
 		p.group = int8->group;
 		p.offset = int8->offset;
 	}
-	pf_parallel(pool, l->codes ? pack_codes : pack_panel, &p, l->panels);
+	pf_parallel(pool, l->kind == PF_INT4 ? pack_int4 : l->codes ? pack_codes : pack_panel, &p, l->panels);
 }
 
 typedef struct embedding {

@@ -162,9 +162,12 @@ typedef enum pf_type { PF_F32, PF_BF16, PF_F16, PF_F8E4M3, PF_I8 } pf_type;
 // rows is worth. A product expands a panel of PF_FP8 or PF_INT8_WEIGHTS to bf16 in the thread's scratch, which
 // bounds `in`. Of PF_INT8, codes are multiplied as they are with activations in int8; they lie in the groups of 2
 // or 4 columns that the instruction set multiplies at once, as [in/group][PF_PANEL][group].
+//
+// Of PF_INT4 a code has four bits, and columns share scales and zero points by groups: it is worth (code - zero) * scale, rounded to
+// bf16 as a product expands it. A byte has two of the 32 elements of 16 rows' pairs, elements i and i+16.
 #define PF_PANEL 32
 #define PF_EXPANDED_MAX_IN ((int)(PF_SCRATCH_BYTES / (PF_PANEL * sizeof(pf_bf16))))
-typedef enum pf_kind { PF_DENSE, PF_FP8, PF_INT8_WEIGHTS, PF_INT8 } pf_kind;
+typedef enum pf_kind { PF_DENSE, PF_FP8, PF_INT8_WEIGHTS, PF_INT8, PF_INT4 } pf_kind;
 typedef struct pf_linear {
 	pf_kind kind;
 	int in, out, gated;
@@ -172,12 +175,19 @@ typedef struct pf_linear {
 	int panels; // of PF_PANEL rows
 	pf_bf16 *weights; // of PF_DENSE, else NULL
 	uint8_t *codes;   // of all others, else NULL
-	float *scale;     // where there are codes: [panels*PF_PANEL], else NULL
+	float *scale;     // where there are codes, but of PF_INT4: [panels*PF_PANEL], else NULL
 	int32_t *starts;  // of PF_INT8: [panels*PF_PANEL], what a sum of products of codes begins with
 	float *bias;      // [panels*PF_PANEL], or NULL
+
+	int group, groups;  // of PF_INT4: columns of a group, which are even, but for the last one's; how many there are
+	float *group_scale; // [panels][groups][PF_PANEL]
+	uint8_t *zeros;     // the same
 } pf_linear;
 
 static inline int pf_pairs(pf_kind kind, int in) { return kind == PF_INT8 ? (in + 63) / 64 * 32 : (in + 31) / 32 * 16; }
+
+// pf_code_bytes is the size of the codes of a pair of columns of a panel.
+static inline size_t pf_code_bytes(const pf_linear *l) { return l->kind == PF_INT4 ? PF_PANEL : PF_PANEL * 2; }
 
 // pf_source is a stack of rows of a checkpoint's matrix.
 typedef struct pf_source {

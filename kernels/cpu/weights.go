@@ -24,6 +24,8 @@ type linear struct {
 	scale   *buffer // of codes, else nil
 	starts  *buffer // of codes that are multiplied as they are, else nil
 	bias    *buffer // nil for none
+
+	groupScale, zeros *buffer // of codes in groups, else nil
 }
 
 func (l *linear) In() int  { return int(l.c.in) }
@@ -44,7 +46,7 @@ func (l *linear) Free() {
 }
 
 func (l *linear) buffers() []*buffer {
-	return slices.DeleteFunc([]*buffer{l.weights, l.scale, l.starts, l.bias}, func(b *buffer) bool { return b == nil })
+	return slices.DeleteFunc([]*buffer{l.weights, l.scale, l.starts, l.bias, l.groupScale, l.zeros}, func(b *buffer) bool { return b == nil })
 }
 
 // kindOf is how a part of a matrix is multiplied.
@@ -116,6 +118,9 @@ func (b *Backend) NewGatedLinear(gate, up kernels.HostTensor) (kernels.Linear, e
 
 func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear, error) {
 	l := &linear{c: C.pf_linear{kind: kindOf(parts[0]), in: C.int(parts[0].Cols), out: C.int(out)}}
+	if keepsGroups(parts) {
+		l.c.kind = C.PF_INT4
+	}
 	panelRows := C.PF_PANEL
 	if gated {
 		l.c.gated, panelRows = 1, C.PF_PANEL/2
@@ -123,17 +128,19 @@ func (b *Backend) pack(parts []kernels.HostTensor, out int, gated bool) (*linear
 	l.c.pairs = C.pf_pairs(l.c.kind, l.c.in)
 	l.c.panels = C.int((out + panelRows - 1) / panelRows)
 	elements := int64(l.c.panels) * int64(l.c.pairs) * C.PF_PANEL * 2
-	if l.c.kind != C.PF_DENSE {
-		if err := l.allocCodes(parts, elements); err != nil {
-			return nil, err
+	var err error
+	switch l.c.kind {
+	case C.PF_DENSE:
+		if l.weights, err = newBuffer(2 * elements); err == nil {
+			l.c.weights = (*C.pf_bf16)(l.weights.At(0))
 		}
-	} else {
-		weights, err := newBuffer(2 * elements)
-		if err != nil {
-			return nil, err
-		}
-		l.weights = weights
-		l.c.weights = (*C.pf_bf16)(weights.At(0))
+	case C.PF_INT4:
+		err = l.allocGroups(parts, elements)
+	default:
+		err = l.allocCodes(parts, elements)
+	}
+	if err != nil {
+		return nil, err
 	}
 	b.fill(l, parts)
 	return l, nil
@@ -148,6 +155,9 @@ func (b *Backend) fill(l *linear, parts []kernels.HostTensor) {
 	list := unsafe.Slice(sources, len(parts))
 	for i, part := range parts {
 		data := unsafe.SliceData(part.Data)
+		if l.c.kind == C.PF_INT4 {
+			data = unsafe.SliceData(part.Groups.Codes)
+		}
 		pinner.Pin(data)
 		list[i] = C.pf_source{data: unsafe.Pointer(data), _type: C.pf_type(part.Type), rows: C.int(part.Rows)}
 	}
@@ -174,18 +184,24 @@ func (l *linear) allocCodes(parts []kernels.HostTensor, elements int64) error {
 		l.c.starts = (*C.int32_t)(l.starts.At(0))
 	}
 	scale := unsafe.Slice((*float32)(l.scale.At(0)), int(l.c.panels)*C.PF_PANEL)
-	if l.c.gated != 0 {
-		const half = C.PF_PANEL / 2
-		for i := range parts[0].Rows {
-			at := i/half*C.PF_PANEL + i%half
-			scale[at], scale[at+half] = parts[0].Scale[i], parts[1].Scale[i]
-		}
-		return nil
-	}
-	for _, part := range parts {
-		scale = scale[copy(scale, part.Scale):]
-	}
+	l.eachRow(parts, func(at int, part *kernels.HostTensor, row int) { scale[at] = part.Scale[row] })
 	return nil
+}
+
+// eachRow calls do for all rows of the parts, with their places in the panels.
+func (l *linear) eachRow(parts []kernels.HostTensor, do func(at int, part *kernels.HostTensor, row int)) {
+	const half = C.PF_PANEL / 2
+	first := 0
+	for i := range parts {
+		for row := range parts[i].Rows {
+			at := first + row
+			if l.c.gated != 0 {
+				at = row/half*C.PF_PANEL + i*half + row%half
+			}
+			do(at, &parts[i], row)
+		}
+		first += parts[i].Rows
+	}
 }
 
 // setBias keeps the biases of the parts as float32, padded to whole panels; a part whose bias is empty

@@ -63,6 +63,9 @@ func rowsOf(t kernels.HostTensor, from, to int) kernels.HostTensor {
 	if t.Scale != nil {
 		t.Scale = t.Scale[from:to]
 	}
+	if t.Groups != nil {
+		t.Groups = t.Groups.Slice(t.Cols, from, to)
+	}
 	return t
 }
 
@@ -74,7 +77,7 @@ func columnsOf(t kernels.HostTensor, from, to int) kernels.HostTensor {
 		at := row * t.Cols
 		data = append(data, t.Data[(at+from)*size:(at+to)*size]...)
 	}
-	t.Cols, t.Data = to-from, data
+	t.Cols, t.Data, t.Groups = to-from, data, nil
 	return t
 }
 

@@ -65,6 +65,8 @@ type Spec struct {
 	Head        []HeadLayer  // the classification head; nil for none
 
 	schemes map[string]weights.Scheme // of linear layers and of an LM head in codes, by name; nil where none is quantised
+
+	quantization *weights.Quantization // of config.json; nil where nothing is quantised
 }
 
 // Norms names a layer's, each of what a sub-layer is given or gives; "" where there is none.

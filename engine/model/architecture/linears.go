@@ -94,7 +94,7 @@ func (s *Spec) readQuantization(q *weights.Quantization) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	s.schemes = map[string]weights.Scheme{}
+	s.schemes, s.quantization = map[string]weights.Scheme{}, q
 	if err := s.quantizeHead(q); err != nil {
 		return err
 	}
@@ -125,6 +125,14 @@ func (s *Spec) quantizeHead(q *weights.Quantization) error {
 	}
 	s.schemes[s.names.LMHead] = scheme
 	return nil
+}
+
+// KeptGroup is how many inputs of a matrix share a scale where its codes of four bits may be kept in memory: those of a tensor whose rows stay in order.
+func (s *Spec) KeptGroup(m Matrix) (group int, ok bool) {
+	if m.Run > 0 || m.Turned && s.HeadOrder() != nil {
+		return 0, false
+	}
+	return s.quantization.KeptGroup(m.Name, m.In)
 }
 
 // Scheme is how a linear layer or an LM head is quantised, by its name; that of others is empty.

@@ -160,6 +160,7 @@ type Matrix struct {
 	zeros      []byte
 	scales     []float32
 	group      []int32 // of each input; nil: they come in order
+	kept       *kernels.Groups
 }
 
 // Tensor is a tensor of a file with its elements.
@@ -184,10 +185,13 @@ func (l Layout) NewMatrix(rows, cols int, tensors []Tensor) (*Matrix, error) {
 	if l.Packing <= AWQ || l.Zeros {
 		m.zeros, rest = rest[0].Data, rest[1:]
 	}
-	if len(rest) == 0 || rest[0].Name == "" {
-		return m, nil
+	if len(rest) > 0 && rest[0].Name != "" {
+		if err := m.readGroups(rest[0]); err != nil {
+			return nil, err
+		}
 	}
-	return m, m.readGroups(rest[0])
+	m.keepGroups()
+	return m, nil
 }
 
 // readGroups reads each input's group. Where compressed-tensors has ordered no inputs, all are -1.
@@ -202,15 +206,46 @@ func (m *Matrix) readGroups(t Tensor) error {
 		m.group = nil
 		return nil
 	}
+	ordered := true
 	for i, g := range m.group {
+		ordered = ordered && int(g)*m.layout.Cols <= i && i < (int(g)+1)*m.layout.Cols
 		if g < 0 || int(g) >= m.groups {
 			return fmt.Errorf("tensor %q: element %d is %d, want a group of 0 to %d", t.Name, i, g, m.groups-1)
 		}
 	}
+	if ordered || m.groups == 1 {
+		m.group = nil
+	}
 	return nil
 }
 
-// ExpandRow sets dst to row i: each code less its zero point, times its scale, rounded once to float32. It refuses what is not finite.
+// Kept is how many inputs share a scale where codes of four bits can be multiplied as they are, group after group.
+func (l Layout) Kept(cols int) (group int, ok bool) {
+	if group = l.Cols; group == 0 {
+		group = cols + cols%2
+	}
+	return group, l.Packing != FP8 && l.Bits == 4 && !l.Ordered && group%2 == 0
+}
+
+// keepGroups makes room for codes that are Kept, and sets their scales and zero points.
+func (m *Matrix) keepGroups() {
+	group, ok := m.layout.Kept(m.cols)
+	if !ok || m.group != nil {
+		return
+	}
+	m.kept = &kernels.Groups{Codes: make([]byte, m.rows*m.cols), Cols: group, Scale: make([]float32, 0, m.rows*m.groups), Zero: make([]byte, 0, m.rows*m.groups)}
+	for i := range m.rows {
+		for g := range m.groups {
+			m.kept.Scale, m.kept.Zero = append(m.kept.Scale, m.scale(i, g)), append(m.kept.Zero, byte(m.zero(i, g)))
+		}
+	}
+}
+
+// Groups are the codes of rows that were expanded, with their scales and zero points; nil where they are not Kept.
+func (m *Matrix) Groups() *kernels.Groups { return m.kept }
+
+// ExpandRow keeps the codes of row i, where they are Kept, and sets dst to it: each code less its zero point, times its scale, rounded once to float32. It refuses what is not
+// finite. It may be called for several rows at once.
 func (m *Matrix) ExpandRow(dst []float32, i int) error {
 	if m.layout.Packing == FP8 {
 		m.expandFP8(dst, i)
@@ -238,6 +273,11 @@ func (m *Matrix) expandWords(dst []float32, i int) {
 		unit[g], zero[g] = m.scale(i, g), m.zero(i, g)
 	}
 	m.readCodes(dst, i)
+	if m.kept != nil {
+		for j, q := range dst {
+			m.kept.Codes[i*m.cols+j] = byte(q)
+		}
+	}
 	if m.group != nil {
 		for j, g := range m.group {
 			dst[j] = (dst[j] - zero[g]) * unit[g]
