@@ -35,6 +35,7 @@ type Backend struct {
 	products C.pf_isa // of matrix products and of norms, isa or one below it
 
 	segments segmentArena
+	lowRank  lowRankMemory
 }
 
 var (
@@ -103,6 +104,7 @@ func (b *Backend) Close() {
 	C.pf_pool_free(b.pool)
 	b.pool = nil
 	b.segments.free()
+	b.lowRank.free()
 	b.Networks.Free()
 }
 

@@ -110,19 +110,36 @@ int pf_norm_linear(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, c
 	return normalised_product(pool, isa, PF_STORE_BF16, dst, sizeof *dst, dst_stride, x, l);
 }
 
-int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l)
+int pf_norm_wide(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l)
+{
+	pf_linear wide = pf_wide(l);
+	return normalised_product(pool, isa, PF_ADD_F32, dst, sizeof *dst, dst_stride, x, &wide);
+}
+
+// plain_product ends the products of rows of src: elements of so many bytes.
+static int plain_product(pf_pool *pool, pf_isa isa, pf_end end, void *dst, size_t size, size_t dst_stride, const pf_bf16 *src, size_t src_stride, int all,
+                         const pf_linear *l)
 {
 	const pf_ops *ops = pf_ops_for(isa, l);
-	void *a = pf_pool_shared(pool, packed_bytes(ops, x->rows, l->pairs));
+	void *a = pf_pool_shared(pool, packed_bytes(ops, all, l->pairs));
 	if (!a)
 		return -1;
-	for (int row = 0, rows = chunk_of(x->rows); row < x->rows; row += rows) {
-		pf_rows part = rows_of(x, row, rows);
-		pf_plan plan = pf_plan_rows(ops, part.rows);
+	for (int row = 0, rows = chunk_of(all); row < all; row += rows) {
+		pf_plan plan = pf_plan_rows(ops, pf_min(rows, all - row));
 		pack(pool, &(packing){.ops = ops, .plan = plan, .dst = a, .pairs = l->pairs, .k = l->in, .src = src + row * src_stride, .stride = src_stride});
-		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = PF_ADD_F32, .dst = part.x, .stride = x->stride});
+		multiply(pool, &(pf_product){.ops = ops, .plan = plan, .a = a, .l = l, .end = end, .dst = (char *)dst + row * dst_stride * size, .stride = dst_stride});
 	}
 	return 0;
+}
+
+int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *src, size_t src_stride, const pf_linear *l)
+{
+	return plain_product(pool, isa, PF_ADD_F32, x->x, sizeof *x->x, x->stride, src, src_stride, x->rows, l);
+}
+
+int pf_linear_bf16(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_bf16 *src, size_t src_stride, int rows, const pf_linear *l)
+{
+	return plain_product(pool, isa, PF_STORE_BF16, dst, sizeof *dst, dst_stride, src, src_stride, rows, l);
 }
 
 const pf_gelu pf_gelu_erf = {4.2f, {
@@ -193,6 +210,31 @@ int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_ro
 		mlp_chunk(pool, &m, dst + row * dst_stride, dst_stride, &part, memory);
 	}
 	return 0;
+}
+
+typedef struct activating {
+	pf_product product; // end, l, gelu
+	pf_bf16 *dst;
+	const float *wide;
+	size_t dst_stride, stride;
+	int rows;
+} activating;
+
+enum { ACTIVATED_ROWS = 4 }; // of one task
+
+static void activate_task(void *arg, int task, int thread)
+{
+	(void)thread;
+	const activating *g = arg;
+	for (int r = task * ACTIVATED_ROWS; r < pf_min(g->rows, (task + 1) * ACTIVATED_ROWS); r++)
+		g->product.ops->activate(&g->product, g->dst + r * g->dst_stride, g->wide + r * g->stride);
+}
+
+void pf_activate(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const float *wide, size_t stride, int rows, pf_activation act, const pf_linear *up)
+{
+	activating g = {.dst = dst, .wide = wide, .dst_stride = dst_stride, .stride = stride, .rows = rows};
+	g.product = (pf_product){.ops = pf_ops_for(isa, up), .l = up, .end = end_of(up, act), .gelu = act == PF_GELU_TANH ? &pf_gelu_tanh : &pf_gelu_erf};
+	pf_parallel(pool, activate_task, &g, pf_ceil(rows, ACTIVATED_ROWS));
 }
 
 typedef struct normalising {

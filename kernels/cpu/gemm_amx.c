@@ -45,5 +45,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 }
 
 const pf_ops pf_ops_amx = {
-	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .cut = cut, .multiply = multiply,
+	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .activate = activate, .cut = cut, .multiply = multiply,
 };

@@ -30,6 +30,24 @@ INLINE vf sums(const ending *e, int from)
 	return SUMS_OF_CODES ? __builtin_convertvector((vi)v, vf) : v;
 }
 
+// store_activation stores the activation of a row of a panel, where that is the end.
+INLINE void store_activation(const pf_end end, void *dst, vf low, vf high, const pf_gelu *g)
+{
+	if (end == PF_SWIGLU)
+		vf_narrow(dst, low / (1.0f + exp_of(-low)) * high);
+	if (end == PF_GEGLU)
+		vf_narrow(dst, vf_gelu(low, g) * high);
+	if (end == PF_GELU)
+		narrow_some(dst, ~0u, vf_gelu(low, g), vf_gelu(high, g));
+}
+
+static void activate(const pf_product *g, pf_bf16 *dst, const float *c)
+{
+	int width = g->l->gated ? PF_PANEL / 2 : PF_PANEL;
+	for (int p = 0; p < g->l->panels; p++, dst += width, c += PF_PANEL)
+		store_activation(g->end, dst, vf_load(c), vf_load(c + 16), g->gelu);
+}
+
 // end_row ends the next row.
 INLINE void end_row(const pf_end end, ending *e)
 {
@@ -53,12 +71,7 @@ INLINE void end_row(const pf_end end, ending *e)
 		store_some(to, e->cols, low);
 		store_some(to + 16, e->cols >> 16, high);
 	}
-	if (end == PF_SWIGLU)
-		vf_narrow((pf_bf16 *)e->dst, low / (1.0f + exp_of(-low)) * high);
-	if (end == PF_GEGLU)
-		vf_narrow((pf_bf16 *)e->dst, vf_gelu(low, e->gelu) * high);
-	if (end == PF_GELU)
-		narrow_some(e->dst, ~0u, vf_gelu(low, e->gelu), vf_gelu(high, e->gelu));
+	store_activation(end, e->dst, low, high, e->gelu);
 	e->c += PF_PANEL;
 	e->dst += e->stride;
 	e->rows--;

@@ -69,5 +69,5 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 }
 
 const pf_ops pf_ops_avx512 = {
-	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .cut = cut, .multiply = multiply,
+	.rows = ROWS, .pair_bytes = 2 * SLOTS * 4, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .activate = activate, .cut = cut, .multiply = multiply,
 };

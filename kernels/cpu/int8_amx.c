@@ -51,6 +51,6 @@ static void pack(void *tile, int pair, const pf_bf16 *src, size_t stride, int ro
 }
 
 const pf_ops pf_ops_int8_amx = {
-	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .more_bytes = 32 * 4, .group = 4, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm,
+	.rows = 32, .whole = 1, .pair_bytes = A_STEP / STEP_PAIRS, .more_bytes = 32 * 4, .group = 4, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .activate = activate,
 	.cut = cut, .multiply = multiply,
 };

@@ -107,6 +107,6 @@ static void multiply(const pf_product *g, pf_part k, void *scratch)
 }
 
 #define INT8_OPS { \
-	.rows = ROWS, .pair_bytes = SLOTS * 8 / GROUP, .more_bytes = SLOTS * 4, .group = GROUP, .offset = CODE_OFFSET, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, \
+	.rows = ROWS, .pair_bytes = SLOTS * 8 / GROUP, .more_bytes = SLOTS * 4, .group = GROUP, .offset = CODE_OFFSET, .pack = pack, .norm = norm, .layer_norm = layer_norm, .add_norm = add_norm, .activate = activate, \
 	.cut = cut, .multiply = multiply, \
 }

@@ -75,6 +75,9 @@ typedef struct pf_ops {
 	// layer_norm sets dst to row x of rows, whose norm is PF_LAYER_NORM. It may be x.
 	void (*layer_norm)(float *dst, const float *x, const pf_rows *rows);
 
+	// activate writes the activation of one row of whole panels, 16 columns of each of a gated matrix and 32 of others. Biases are in it.
+	void (*activate)(const struct pf_product *g, pf_bf16 *dst, const float *c);
+
 	// cut sets the product's tasks, for so many threads.
 	void (*cut)(pf_product *g, int threads);
 

@@ -230,6 +230,22 @@ int pf_add_linear(pf_pool *pool, pf_isa isa, const pf_rows *x, const pf_bf16 *sr
 int pf_mlp(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, pf_activation act, const pf_linear *up,
            const pf_linear *down);
 
+// What low-rank products are added to. pf_norm_wide adds the products of normalised rows, with the bias, to float dst [rows][stride], which has
+// room for whole panels, those of gated matrices as they are packed. pf_linear_bf16 sets dst = src l^T. pf_activate sets rows of dst, which has
+// room for whole panels, to the activation of what pf_norm_wide has made with up.
+int pf_norm_wide(pf_pool *pool, pf_isa isa, float *dst, size_t dst_stride, const pf_rows *x, const pf_linear *l);
+int pf_linear_bf16(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const pf_bf16 *src, size_t src_stride, int rows, const pf_linear *l);
+void pf_activate(pf_pool *pool, pf_isa isa, pf_bf16 *dst, size_t dst_stride, const float *wide, size_t stride, int rows, pf_activation act, const pf_linear *up);
+
+// pf_wide is the matrix with the rows of its panels as they are packed, gated or not.
+static inline pf_linear pf_wide(const pf_linear *l)
+{
+	pf_linear wide = *l;
+	wide.gated = 0;
+	wide.out = l->panels * PF_PANEL;
+	return wide;
+}
+
 // pf_layer_norm sets rows of dst, floats or bf16, to those of x normalised, which may be the same memory.
 void pf_layer_norm(pf_pool *pool, pf_isa isa, void *dst, pf_type type, size_t dst_stride, const pf_rows *x);
 

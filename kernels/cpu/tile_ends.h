@@ -53,6 +53,19 @@ static void end_activation(const pf_product *g, const float *c, int tile, int pa
 	g->ops->pack((void *)pf_tile_at(g->ops, g->dst, (int)g->stride, tile), pair, part, (size_t)width, rows, width, pairs);
 }
 
+static void activate(const pf_product *g, pf_bf16 *dst, const float *c)
+{
+	int width = g->l->gated ? PF_PANEL / 2 : PF_PANEL;
+	for (int p = 0; p < g->l->panels; p++, dst += width, c += PF_PANEL) {
+		if (g->end == PF_SWIGLU)
+			swiglu(dst, c, 1);
+		else if (g->end == PF_GEGLU)
+			geglu(dst, c, g->gelu, 1);
+		else
+			gelu(dst, c, NULL, g->gelu, 1);
+	}
+}
+
 // end_tile ends the product of a tile with a panel, c [rows][PF_PANEL].
 static void end_tile(const pf_product *g, const float *c, int tile, int panel)
 {

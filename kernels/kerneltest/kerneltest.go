@@ -35,6 +35,7 @@ func Run(t *testing.T, open Open, tol Tolerance) {
 	t.Run("CentredMLP", s.testCentredMLP)
 	t.Run("AddNorm", s.testAddNorm)
 	t.Run("Products", s.testProducts)
+	t.Run("LowRank", s.testLowRank)
 	t.Run("Logits", s.testLogits)
 	t.Run("Attention", s.testAttention)
 	t.Run("CappedAttention", s.testCappedAttention)

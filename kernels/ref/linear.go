@@ -47,14 +47,19 @@ func (b *Backend) AddNorm(x, src kernels.Mat, n kernels.Norm) {
 
 // innerRows returns what stands between the two matrices of an MLP.
 func (b *Backend) innerRows(x kernels.Mat, n kernels.Norm, act kernels.Activation, up, down kernels.Linear) [][]float32 {
-	inner, width := newRows(x.Rows, up.Out()), down.In()
+	inner := newRows(x.Rows, up.Out())
 	b.multiplyLinear(inner, normRows(x, n), up.(*linear), false)
-	runParallel(x.Rows, func(i int) {
+	return activateRows(inner, act, down.In())
+}
+
+// activateRows makes of the products of an MLP's first matrix what its second one, so many columns wide, is multiplied with.
+func activateRows(inner [][]float32, act kernels.Activation, width int) [][]float32 {
+	runParallel(len(inner), func(i int) {
 		r := inner[i]
 		for j := range width {
 			r[j] = activate(r[j], act)
 		}
-		if up.Out() == 2*width { // the rows of up are below those of the gate
+		if len(r) == 2*width { // the rows of up are below those of the gate
 			for j := range width {
 				r[j] *= r[width+j]
 			}
