@@ -49,6 +49,7 @@ type Ask struct {
 	PromptFrom     int         // with PromptLogprobs: the first position to report; 0: all
 	Pool           Pool        // asks for a vector of the prompt in place of tokens and logprobs
 	Head           bool        // with Pool: through the model's classification head, whose logits take the vector's place; encoders pool for it as it was trained, whatever Pool is
+	Adapter        string      // of the model's weights, by its name (LoRA); empty: none. It is part of what a prefix cache tells apart
 	Second         int         // with Pool: where the second text of a pair begins, for models that tell the two apart; 0: one text
 }
 

@@ -47,6 +47,7 @@ func prepareCall[Body any, Asking asking[Body], Call any](
 		if refused != nil {
 			return nil, refused
 		}
+		from.Adapter = m.AdapterNamed(asked.Model)
 		text, refused := e.models.Text(r.Context(), x, m)
 		if refused != nil {
 			return nil, refused

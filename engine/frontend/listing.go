@@ -17,6 +17,9 @@ func (f *Frontend) listedModel(m *registry.Model, name string) api.Model {
 		ID: name, Object: "model", Created: f.started.Unix(), OwnedBy: "prefillonly", Root: m.Name,
 		DefaultMaxTokens: f.cfg.DefaultMaxTokens, State: wire.ModelAbsent.String(),
 	}
+	if m.AdapterNamed(name) != "" {
+		out.Root, out.Parent = name, &m.Name
+	}
 	if m.Open == nil {
 		out.DefaultMaxTokens = 0
 	}
@@ -43,6 +46,9 @@ func (f *Frontend) listModels(x *exchange.Exchange, _ *http.Request) {
 	for _, m := range f.models.All() {
 		list.Data = append(list.Data, f.listedModel(m, m.Name))
 		for _, name := range m.Others() {
+			list.Data = append(list.Data, f.listedModel(m, name))
+		}
+		for _, name := range m.Adapters {
 			list.Data = append(list.Data, f.listedModel(m, name))
 		}
 	}
@@ -74,6 +80,10 @@ func (f *Frontend) setModel(x *exchange.Exchange, r *http.Request) {
 	m := f.models.Named(name)
 	if m == nil {
 		x.Refuse(exchange.UnknownModel(name))
+		return
+	}
+	if m.AdapterNamed(name) != "" {
+		x.Refuse(exchange.Invalid(api.Invalid("model", "`%s` is an adapter of `%s`, with whose weights it is loaded and unloaded", name, m.Name)))
 		return
 	}
 	x.Model = m.Name

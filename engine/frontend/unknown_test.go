@@ -26,7 +26,7 @@ func TestAdaptersAreRefused(t *testing.T) {
 			for value, refused := range map[string]bool{`"x"`: true, `[{"id":0,"scale":1.0}]`: true, `{"lora_name":"x"}`: true, `null`: false, `[]`: false, `""`: false} {
 				body := fmt.Sprintf(`{"model":%q,%q:%s,%s}`, c.model, field, value, fill(c.body, 2))
 				w := do(f, http.MethodPost, c.path, body)
-				if said := strings.Contains(w.Body.String(), field+" names an adapter, and this server applies none"); said != refused || refused && w.Code/100 != 4 {
+				if said := strings.Contains(w.Body.String(), field+" names an adapter, which is asked for as the model here"); said != refused || refused && w.Code/100 != 4 {
 					t.Errorf("%s %s: status %d: %.300s", c.path, body, w.Code, w.Body)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/executor"
 	"github.com/prefillonly/prefillonly/engine/model"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/peft"
 	"github.com/prefillonly/prefillonly/engine/wire"
 )
 
@@ -19,6 +21,8 @@ type checkpoint struct {
 	of     *sources
 	config weights.Config
 	files  *weights.Checkpoint
+
+	adapters []*peft.Adapter
 }
 
 // readCheckpoint opens a checkpoint and finds the tensors that it has in common with others.
@@ -43,15 +47,23 @@ func (s *sources) readCheckpoint(ctx context.Context, m Model) (source, error) {
 	if err := s.catalog.Add(ctx, files, progress); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, err)
 	}
-	return &checkpoint{s, c, files}, nil
+	opened := &checkpoint{of: s, config: c, files: files}
+	return opened, m.Prompts.Adapters.each(func(name, dir string) error {
+		a, err := peft.Open(name, dir)
+		opened.adapters = append(opened.adapters, a)
+		return err
+	})
 }
 
 func (c *checkpoint) open(h *Host, m Model) (tenant, error) {
 	if encoder.IsEncoder(c.config) {
+		if c.adapters != nil {
+			return nil, fmt.Errorf("%s: adapter %s: adapters are applied to decoders alone, and this is an encoder", m.Path, c.adapters[0].Name)
+		}
 		return c.openEncoder(h, m)
 	}
 	options := h.o.Passes
-	options.MaxLen, options.BlockTokens = m.Prompts.MaxLen, m.Prompts.BlockTokens
+	options.Adapters, options.MaxLen, options.BlockTokens = c.adapters, m.Prompts.MaxLen, m.Prompts.BlockTokens
 	if h.o.Loading != nil {
 		options.Progress = func(done, total int64) { h.o.Loading(m.Name, done, total) }
 	}
@@ -70,7 +82,8 @@ func (c *checkpoint) open(h *Host, m Model) (tenant, error) {
 
 func (c *checkpoint) unchanged(path string) bool {
 	config, err := weights.ReadConfig(path)
-	return err == nil && reflect.DeepEqual(config, c.config) && c.files.Current() == nil
+	changed := slices.ContainsFunc(c.adapters, func(a *peft.Adapter) bool { return a.Current() != nil })
+	return err == nil && reflect.DeepEqual(config, c.config) && c.files.Current() == nil && !changed
 }
 
 func (c *checkpoint) forget() { c.of.catalog.Remove(c.files) }

@@ -17,43 +17,56 @@ func viewColumns(mat kernels.Mat, from, n int) kernels.Mat {
 func (p *Pass) computeLayer(c *chunk, l *layer, window int) {
 	m, b, x := p.m, p.m.backend, c.x
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
-	b.NormLinear(qkv, x, l.attn.before, l.qkv)
+	m.normLinear(qkv, x, l.attn.before, l.qkv, l.products(c.adapted, func(l *lowLayer) *lowRank { return &l.qkv }))
 	b.StoreKV(qkv, m.ropeSpec(l, m.spec.Heads), m.opts.BlockTokens, c.segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, c.segs)
-	m.addSublayers(x, attn, l)
+	m.addSublayers(x, attn, l, c.adapted)
 }
 
 // addSublayers adds to rows of the residual stream what attention gives, and the MLP of what it is then or, in parallel to attention, was before.
-func (m *Model) addSublayers(x, attn kernels.Mat, l *layer) {
+func (m *Model) addSublayers(x, attn kernels.Mat, l *layer, adapted []adaptedRows) {
 	if m.spec.Parallel {
-		m.addMLP(x, l)
-		m.addAttention(x, attn, l)
+		m.addMLP(x, l, adapted)
+		m.addAttention(x, attn, l, adapted)
 		return
 	}
-	m.addAttention(x, attn, l)
-	m.addMLP(x, l)
+	m.addAttention(x, attn, l, adapted)
+	m.addMLP(x, l, adapted)
 }
 
-func (m *Model) addAttention(x, attn kernels.Mat, l *layer) {
+func (m *Model) addAttention(x, attn kernels.Mat, l *layer, adapted []adaptedRows) {
+	low := l.products(adapted, func(l *lowLayer) *lowRank { return &l.out })
 	if l.attn.after.Weight == nil {
 		m.backend.AddLinear(x, attn, l.out)
+		m.addLowRank(x, attn, low)
 		return
 	}
 	given := m.work.given.Slice(0, x.Rows)
 	m.backend.Product(given, attn, l.out)
+	m.addLowRank(given, attn, low)
 	m.backend.AddNorm(x, given, l.attn.after)
 }
 
-func (m *Model) addMLP(x kernels.Mat, l *layer) {
-	given := m.work.given.Slice(0, min(x.Rows, m.work.given.Rows))
-	switch {
-	case l.router != nil:
+func (m *Model) addMLP(x kernels.Mat, l *layer, adapted []adaptedRows) {
+	if l.router != nil {
 		m.addExperts(x, l)
-	case l.mlp.after.Weight == nil:
-		m.backend.MLP(x, l.mlp.before, m.spec.Act, l.mlps[0].up, l.mlps[0].down)
+		return
+	}
+	to, normed, own := x, l.mlp.after.Weight != nil, l.mlps[0]
+	if normed {
+		to = m.work.given.Slice(0, x.Rows)
+	}
+	ups, downs := l.products(adapted, func(l *lowLayer) *lowRank { return &l.up }), l.products(adapted, func(l *lowLayer) *lowRank { return &l.down })
+	switch {
+	case ups != nil || downs != nil:
+		m.backend.(kernels.LowRanks).MLPLowRank(to, x, l.mlp.before, m.spec.Act, own.up, own.down, ups, downs)
+	case normed:
+		m.backend.MLPProduct(to, x, l.mlp.before, m.spec.Act, own.up, own.down)
 	default:
-		m.backend.MLPProduct(given, x, l.mlp.before, m.spec.Act, l.mlps[0].up, l.mlps[0].down)
-		m.backend.AddNorm(x, given, l.mlp.after)
+		m.backend.MLP(x, l.mlp.before, m.spec.Act, own.up, own.down)
+	}
+	if normed {
+		m.backend.AddNorm(x, to, l.mlp.after)
 	}
 }
 
@@ -61,6 +74,6 @@ func (m *Model) addMLP(x kernels.Mat, l *layer) {
 func (p *Pass) storeLastKV(c *chunk, l *lastLayer) {
 	m, h := p.m, p.m.spec.Heads
 	kv := viewColumns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
-	m.backend.NormLinear(kv, c.x, l.attn.before, l.kv)
+	m.normLinear(kv, c.x, l.attn.before, l.kv, l.products(c.adapted, func(l *lowLayer) *lowRank { return &l.kv }))
 	m.backend.StoreKV(kv, m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim}), m.opts.BlockTokens, c.segs)
 }

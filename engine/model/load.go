@@ -20,6 +20,7 @@ type layer struct {
 	router       kernels.Table // of experts; nil where there are none
 	sharedGate   kernels.Table // of the last expert, which all rows go through; nil where there is none
 	rotation     int           // of m.ropes
+	low          []lowLayer    // by adapters
 }
 
 // mlp is an MLP's matrices.
@@ -65,13 +66,19 @@ func (m *Model) layerParts(i int) []store.Part {
 	if !last {
 		l = &m.layers[i]
 	}
-	l.rotation = s.LayerRotation[i]
+	l.rotation, l.low = s.LayerRotation[i], make([]lowLayer, len(m.opts.Adapters))
 	parts := append([]store.Part{m.matrixPart("output", setField(&l.out), out, s.OutBias)}, m.mlpParts(l, i)...)
 	for _, n := range []struct {
 		norm *kernels.Norm
 		name string
 	}{{&l.attn.before, s.Norms.Attention}, {&l.attn.after, s.Norms.AttentionGave}, {&l.mlp.before, s.Norms.MLP}, {&l.mlp.after, s.Norms.MLPGave}} {
 		parts = append(parts, m.layerNormParts(n.norm, name+n.name, n.name != "")...)
+	}
+	parts = append(parts, m.adapterParts(l.low, "output", func(l *lowLayer) *lowRank { return &l.out }, out)...)
+	if own := m.adaptable(i)[4:]; len(own) > 0 {
+		up, down := own[:len(own)-1], own[len(own)-1:]
+		parts = append(parts, m.adapterParts(l.low, m.upKind(), func(l *lowLayer) *lowRank { return &l.up }, up)...)
+		parts = append(parts, m.adapterParts(l.low, "output", func(l *lowLayer) *lowRank { return &l.down }, down)...)
 	}
 	if s.QKNorm {
 		q, k := s.Heads.Dim, s.Heads.Dim
@@ -83,8 +90,11 @@ func (m *Model) layerParts(i int) []store.Part {
 			m.tensorPart("vector", setField(&l.kNorm), newTensor(name+"self_attn.k_norm.weight", k)))
 	}
 	if !last {
+		parts = append(parts, m.adapterParts(l.low, "linear", func(l *lowLayer) *lowRank { return &l.qkv }, qkv)...)
 		return append(parts, m.matrixPart("linear", setField(&l.qkv), qkv, s.QKVBias))
 	}
+	parts = append(parts, m.adapterParts(l.low, "linear", func(l *lowLayer) *lowRank { return &l.q }, qkv[:1])...)
+	parts = append(parts, m.adapterParts(l.low, "linear", func(l *lowLayer) *lowRank { return &l.kv }, qkv[1:])...)
 	return append(parts, m.matrixPart("linear", setField(&m.last.q), qkv[:1], s.QKVBias), m.matrixPart("linear", setField(&m.last.kv), qkv[1:], s.QKVBias))
 }
 

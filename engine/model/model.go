@@ -9,6 +9,7 @@ import (
 	"github.com/prefillonly/prefillonly/engine/model/architecture"
 	"github.com/prefillonly/prefillonly/engine/model/pace"
 	"github.com/prefillonly/prefillonly/engine/weights"
+	"github.com/prefillonly/prefillonly/engine/weights/peft"
 	"github.com/prefillonly/prefillonly/engine/weights/store"
 	"github.com/prefillonly/prefillonly/engine/wire"
 	"github.com/prefillonly/prefillonly/kernels"
@@ -36,6 +37,8 @@ type Options struct {
 	// ResidentRows is how many rows of all these the device holds the residual streams of; those of the others
 	// are in host memory, of a kernels.Offloader, and come a chunk at a time. 0: all.
 	ResidentRows int
+
+	Adapters []*peft.Adapter // that items may name, on a backend that is a kernels.LowRanks
 
 	Progress func(done, total int64) // called after each matrix with the bytes of tensors; may be nil
 }
@@ -79,6 +82,8 @@ type Model struct {
 	ropes  []kernels.Rope // by the spec's rotations
 	layers []layer        // all but the last
 	last   lastLayer
+
+	lowRank int // the largest of the adapters' for a packed matrix
 
 	pace  pace.Pace
 	work  workspace
@@ -130,6 +135,9 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 	if err != nil {
 		return nil, err
 	}
+	if err := m.checkAdapters(); err != nil {
+		return nil, err
+	}
 	chunks := m.weightChunks()
 	if err := m.checkTensors(source, chunks); err != nil {
 		return nil, err
@@ -138,7 +146,7 @@ func Open(config weights.Config, source Source, st *store.Store, opts Options) (
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
-	m.print = print + "-" + m.spec.Digest()
+	m.print = print + "-" + m.spec.Digest() + m.print
 	m.weights = st.Weights(source, chunks)
 	m.weights.Progress = opts.Progress
 	return m, source.Close()

@@ -33,20 +33,22 @@ type Pass struct {
 // item is a run's item that is being computed.
 type item struct {
 	*wire.TokenItem
-	index  int // in results
-	row    int // first row, counted through the pass's chunks
-	rows   int // new tokens
-	asked  int // first row, from row on, that is asked about
-	pool   *pooling.Pool
-	blocks []kernels.KVBlock
+	index   int // in results
+	row     int // first row, counted through the pass's chunks
+	rows    int // new tokens
+	asked   int // first row, from row on, that is asked about
+	pool    *pooling.Pool
+	adapter int // -1 for none
+	blocks  []kernels.KVBlock
 }
 
 // chunk is the part of a pass that goes through a layer's matrices together.
 type chunk struct {
-	x     kernels.Mat // residual stream, while it is on the device
-	slot  int64       // of the workspace's residual streams
-	segs  []kernels.Segment
-	items []*item // of segs
+	x       kernels.Mat // residual stream, while it is on the device
+	slot    int64       // of the workspace's residual streams
+	segs    []kernels.Segment
+	items   []*item // of segs
+	adapted []adaptedRows
 
 	stage  int    // where it is on the device, if its slot is in host memory
 	loaded uint64 // mark of the copy to there
@@ -74,6 +76,7 @@ func (m *Model) Begin(run *wire.Run) (*Pass, error) {
 		}
 		p.results[i].Output = &engine.TokenOutput{}
 		it := item{TokenItem: in, index: i, row: rows, rows: in.Len() - in.Cached}
+		it.adapter, _ = m.adapterOf(in.Ask.Adapter)
 		switch {
 		case in.Ask.PromptLogprobs:
 			it.asked = min(max(in.Known-1, 0)-in.Cached, it.rows-1)
@@ -206,6 +209,9 @@ func (m *Model) checkItem(in *wire.TokenItem) *engine.Error {
 			return engine.Errorf(engine.CodeInternal, "block %d is outside the cache of %d", b, m.pages.count)
 		}
 	}
+	if _, there := m.adapterOf(in.Ask.Adapter); !there {
+		return engine.Errorf(engine.CodeUnavailable, "the model has no adapter %.300q, but these: %s", in.Ask.Adapter, m.adapterNames())
+	}
 	if err := m.checkPool(&in.Ask); err != nil {
 		return err
 	}
@@ -225,6 +231,7 @@ func (p *Pass) newChunk(x kernels.Mat, slot int64, from int) chunk {
 	for i := range p.items {
 		if seg, ok := p.items[i].rowSegment(from, from+x.Rows); ok {
 			c.segs, c.items = append(c.segs, seg), append(c.items, &p.items[i])
+			c.adapted = addRows(c.adapted, &p.items[i], seg.Row, seg.Rows)
 		}
 	}
 	return c

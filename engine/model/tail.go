@@ -88,10 +88,14 @@ func (p *Pass) finishLastLayer(l *lastLayer, window int, asked []question, segs 
 	p.eachRun(asked, x, p.copyRows)
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
 	q := viewColumns(qkv, 0, h.Q*h.Dim)
-	b.NormLinear(q, x, l.attn.before, l.q)
+	var adapted []adaptedRows
+	for i, q := range asked {
+		adapted = addRows(adapted, q.it, i, 1)
+	}
+	m.normLinear(q, x, l.attn.before, l.q, l.products(adapted, func(l *lowLayer) *lowRank { return &l.q }))
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, segs)
-	m.addSublayers(x, attn, &l.layer)
+	m.addSublayers(x, attn, &l.layer, adapted)
 	return x
 }
 

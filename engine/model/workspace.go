@@ -104,7 +104,7 @@ func (m *Model) workSize() workSize {
 	q := s.Heads.Q * s.Heads.Dim
 	widest := max(2*s.WidestMLP(), s.Heads.QKVCols(), s.Hidden, s.Mixture.Experts)
 	chunk := b.ScratchBytes(o.ChunkRows, max(s.Hidden, q, s.WidestMLP()), widest, s.LargestCodes())
-	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.Hidden, s.Columns(), s.HeadCodes()))
+	size.scratch = max(chunk, b.ScratchBytes(min(logitRows, o.ChunkRows), s.Hidden, s.Columns(), s.HeadCodes())) + m.adapterScratch()
 	return size
 }
 

@@ -23,6 +23,7 @@ type Origin struct {
 	Arrived  time.Time
 	Model    string       // the pool's name of the model
 	Named    string       // the one by which the request asks for it; empty: Model
+	Adapter  string       // of the model's weights; empty: none
 	User     string       // key of fairness and routing
 	Owner    apikey.Owner // keeps what strangers give the same name apart
 	Holder   string       // whose share of what requests may hold it takes; empty: the server's
@@ -119,17 +120,28 @@ func (c *Call) Jobs() int { return len(c.jobs) }
 // Add makes a job of what the caller says of it, for the request's user and by its deadline. Its errors are those of
 // client.NewJob.
 func (c *Call) Add(job engine.Job) error {
+	if work, ok := job.Work.(*engine.Tokens); ok {
+		c.adapt(work)
+	}
 	job.Model, job.User, job.Deadline = cmp.Or(job.Model, c.Model), c.User, c.Deadline
 	return c.appendJob(c.pool.NewJob(job, c.Arrived, c.results, len(c.jobs)))
 }
 
 // AddLike makes a job like the i-th one with other work, which is as fit as that one's.
 func (c *Call) AddLike(i int, work *engine.Tokens) {
-	c.jobs = append(c.jobs, c.pool.Like(c.jobs[i], work, len(c.jobs)))
+	c.jobs = append(c.jobs, c.pool.Like(c.jobs[i], c.adapt(work), len(c.jobs)))
+}
+
+// adapt asks for the request's adapter.
+func (c *Call) adapt(work *engine.Tokens) *engine.Tokens {
+	work.Ask.Adapter = c.Adapter
+	return work
 }
 
 // Rework gives the i-th job, which is not submitted yet, other work that is as fit.
-func (c *Call) Rework(i int, work *engine.Tokens) { c.jobs[i] = c.pool.Like(c.jobs[i], work, i) }
+func (c *Call) Rework(i int, work *engine.Tokens) {
+	c.jobs[i] = c.pool.Like(c.jobs[i], c.adapt(work), i)
+}
 
 // AddTensors is Add for a job of tensors, with what the deadline has left. Data is as client.NewTensors takes it, and stays
 // as it is until Submit has returned.
@@ -253,7 +265,7 @@ func (c *Call) Withdraw(i int) {
 }
 
 // Continue has the i-th job, whose last result has come, go on as client.Next has it.
-func (c *Call) Continue(i int, work *engine.Tokens) { c.pool.Next(c.jobs[i], work) }
+func (c *Call) Continue(i int, work *engine.Tokens) { c.pool.Next(c.jobs[i], c.adapt(work)) }
 
 // ReleaseAll gives back all that the request holds.
 func (c *Call) ReleaseAll() {

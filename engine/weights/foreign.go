@@ -26,10 +26,10 @@ func Foreign(names []string) (what, how string) {
 	for _, name := range adapterFiles {
 		if slices.Contains(names, name) {
 			if slices.Contains(names, singleFile) || slices.Contains(names, indexFile) {
-				return "an adapter (" + name + ") beside its weights, and adapters are not applied",
-					"merge it into them (in peft, merge_and_unload and save_pretrained), or serve a copy without its files to have the weights as they are"
+				return "an adapter (" + name + ") beside its weights, and which of the two is meant is not said",
+					"merge it into them (in peft, merge_and_unload and save_pretrained), or serve a copy without its files to have the weights as they are, and the adapter by --lora-modules"
 			}
-			return "an adapter (" + name + ") and no model, and adapters are not applied", "merge it into the model that it was made for (in peft, merge_and_unload and save_pretrained), and serve that"
+			return "an adapter (" + name + ") and no model", "serve the model that it was made for, and the adapter by --lora-modules NAME=DIR, or merge it into the model (in peft, merge_and_unload and save_pretrained), and serve that"
 		}
 	}
 	if slices.Contains(names, singleFile) || slices.Contains(names, indexFile) {

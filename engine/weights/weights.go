@@ -51,11 +51,21 @@ type located struct {
 // Open reads the headers of the safetensors files of dir (model.safetensors, else the shards named by
 // model.safetensors.index.json) and checks them against the files' sizes and the index; or those of a GGUF model, by its first file.
 func Open(dir string) (*Checkpoint, error) {
-	c := &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}, owned: map[*byte][]byte{}}
+	c := newCheckpoint(dir)
 	if err := c.open(); err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	return c, nil
+}
+
+// OpenFile is Open of one safetensors file of dir.
+func OpenFile(dir, name string) (*Checkpoint, error) {
+	c := newCheckpoint(dir)
+	return c, c.addFile(name)
+}
+
+func newCheckpoint(dir string) *Checkpoint {
+	return &Checkpoint{dir: dir, tensors: map[string]located{}, taken: map[string]bool{}, owned: map[*byte][]byte{}}
 }
 
 func (c *Checkpoint) open() error {

@@ -128,7 +128,7 @@ var samples = []struct {
 	{"loaded", &Loaded{Serial: 3, Count: 1, Took: time.Second, Err: engine.Errorf(engine.CodeUnavailable, "model.safetensors has changed")}},
 	{"set-model", &SetModel{Serial: 5, Model: "demo", Unload: true}},
 	{"model-set", &ModelSet{Serial: 5, Err: engine.Errorf(engine.CodeUnavailable, "no room")}},
-	{"refused", &Refused{Version: 10, Release: "prefillonly 2.0"}},
+	{"refused", &Refused{Version: 11, Release: "prefillonly 2.0"}},
 	{"pause", &Pause{Pass: 9}},
 	{"resume", &Resume{Pass: 9}},
 	{"abort", &Abort{Pass: 9}},

@@ -11,7 +11,7 @@ import (
 )
 
 // Version is the protocol's version. A peer with another version is refused by name and number.
-const Version = 9
+const Version = 10
 
 // Message is one of the structs below, or of peers.go, passes.go and residency.go.
 type Message interface {

@@ -376,6 +376,7 @@ func (m *askBody) fields(f *fields) {
 	upTo(f, "pool", &m.Pool, engine.PoolAll)
 	f.visitBool("head", &m.Head)
 	f.count("second", &m.Second)
+	f.visitString("adapter", &m.Adapter)
 }
 
 func (m *answerBody) fields(f *fields) {

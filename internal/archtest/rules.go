@@ -54,6 +54,7 @@ var arrows = map[string][]string{
 	"engine/weights/gguf":          {"kernels"},
 	"engine/weights/gguf/gguftest": {},
 	"engine/weights/grouped":       {"kernels"},
+	"engine/weights/peft":          {"engine/weights", "internal/jsonerror", "internal/regular", "kernels"},
 	"engine/weights/quantize":      {"engine/weights", "internal/jsonerror", "internal/regular", "kernels"},
 	"engine/weights/store":         {"engine/weights", "kernels"},
 	"engine/dnn/graph":             {"engine"},
@@ -81,7 +82,7 @@ var arrows = map[string][]string{
 	"engine/model/architecture":  {"engine/weights", "kernels"},
 	"engine/model/pace":          {},
 	"engine/pooling":             {"engine", "kernels"},
-	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
+	"engine/model":               {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/sampling", "engine/weights", "engine/weights/peft", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/model/calibrate":     {"engine", "engine/model", "engine/model/architecture", "engine/weights", "engine/wire", "internal/jsonerror", "kernels"},
 	"engine/encoder":             {"engine", "engine/model/architecture", "engine/model/pace", "engine/pooling", "engine/weights", "engine/weights/store", "engine/wire", "kernels"},
 	"engine/encoder/encodertest": {"engine/weights", "kernels"},
@@ -89,7 +90,7 @@ var arrows = map[string][]string{
 	"engine/executor/runnertest": {"engine", "engine/executor", "engine/wire"},
 	"engine/executor/profile":    {"engine", "engine/executor", "engine/wire", "internal/regular"},
 	"engine/host": {
-		"engine", "engine/dnn", "engine/encoder", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "engine/wire", "kernels",
+		"engine", "engine/dnn", "engine/encoder", "engine/executor", "engine/executor/profile", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/peft", "engine/weights/store", "engine/wire", "kernels",
 	},
 	"engine/inspect": {"merging", "engine/checkpoint", "engine/encoder", "engine/dnn/graph", "engine/dnn/onnx", "engine/dnn/ops", "engine/dnn/specialize", "internal/mapped", "engine/model", "engine/weights", "engine/weights/catalog", "engine/weights/store", "kernels", "kernels/ref"},
 	"engine/device": {
@@ -293,7 +294,7 @@ var externals = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing", "internal/tracing/tracingtest"}, "one package knows OpenTelemetry"},
 	{"google.golang.org/grpc", []string{"internal/tracing", "internal/tracing/tracingtest"}, "gRPC is OpenTelemetry's"},
 	{"github.com/prometheus", []string{"engine/metrics", "videoext/metrics"}, "one package of each process publishes metrics"},
-	{"encoding/json", []string{"internal/jsonerror", "engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
+	{"encoding/json", []string{"internal/jsonerror", "engine/api", "engine/api/completions", "engine/api/forms", "engine/batch", "engine/batch/service", "engine/toolcalls", "engine/api/decisions", "engine/api/fields", "engine/api/pooling", "engine/api/recognition", "engine/api/transcriptions", "engine/board", "engine/decision", "engine/checkpoint", "engine/oip", "engine/text", "engine/frontend/exchange", "engine/frontend", "cmd/prefillonly/roles", "engine/tokenizer", "engine/weights", "engine/executor/profile", "bench", "bench/cpu", "bench/gpu", "bench/load", "cmd/prefillonly", "cmd/prefillonly/merge", "cmd/prefillonly/model", "cmd/prefillonly/video", "merging/generations", "test/soak", "tools/checkpoint", "tools/testreport", "engine/weights/catalog", "engine/weights/peft", "engine/weights/quantize", "engine/model/calibrate", "engine/dnn/golden", "engine/encoder/encodertest", "cmd/camera", "videoext/journal", "videoext/live", "internal/hub", "internal/hub/hubtest", "internal/modellist", "cmd/prefillonly/collectenv"}, "JSON stays at the edge, and where files are JSON"},
 }
 
 // pure are the packages that compute from their arguments alone, with the files that are the thin

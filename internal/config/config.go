@@ -19,6 +19,7 @@ type Config struct {
 	MaxModelLen     Length
 	ChatTemplate    string
 	Overrides       Overrides
+	LoRAModules     LoRAModules
 
 	Host             string
 	Port             int

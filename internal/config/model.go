@@ -20,6 +20,7 @@ type Model struct {
 	MaxModelLen  Length
 	ChatTemplate string
 	Overrides    Overrides
+	LoRAModules  LoRAModules // adapters of its weights
 	Profile      string
 	Image        Image  // of a network that takes pictures
 	Decoder      string // of a network's outputs

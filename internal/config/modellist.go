@@ -118,6 +118,8 @@ func decodeField(field any, n ast.Node) error {
 		return decodeDrift(f, n)
 	case *Overrides:
 		return decodeOverrides(f, n)
+	case *LoRAModules:
+		return decodeLoRAModules(f, n)
 	}
 	text, err := scalarOf(n)
 	if err != nil {
@@ -194,7 +196,7 @@ func showField(field any, text string) string {
 		if f.When == KeepIdle {
 			return "{" + KeepIdle + ": " + f.Idle.String() + "}"
 		}
-	case *float64, *Length, *Image, *Networks, *Drift, *Overrides:
+	case *float64, *Length, *Image, *Networks, *Drift, *Overrides, *LoRAModules:
 		return text
 	}
 	return strconv.Quote(text)

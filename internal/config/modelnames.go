@@ -35,8 +35,12 @@ func (n ModelNames) Take(where string, names []string) error {
 func CheckModelNames(list []Model) error {
 	taken := ModelNames{}
 	for i := range list {
-		if err := taken.Take(fmt.Sprintf("model %d (%s)", i+1, list[i].Path), list[i].Names); err != nil {
+		where := fmt.Sprintf("model %d (%s)", i+1, list[i].Path)
+		if err := taken.Take(where, list[i].Names); err != nil {
 			return fmt.Errorf("%w; give it another with NAME=PATH, or name in models", err)
+		}
+		if err := list[i].LoRAModules.take(where, taken); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -57,6 +57,10 @@ var ModelParams = []ModelParam{
 		Help:  "keys that the checkpoint's config.json lacks, as in vLLM: classifier_from_token, the tokens for no and yes, makes a language model a ranker; is_original_qwen3_reranker: true makes it one that reads pairs as Qwen3-Reranker does",
 		field: func(m *Model) any { return &m.Overrides },
 	}, {
+		Name: "lora-modules", Value: "MAP",
+		Help:  "adapters of the weights (LoRA), by the names that requests give as their model: {NAME: DIR}, each a directory where peft has saved one; on a CPU device alone",
+		field: func(m *Model) any { return &m.LoRAModules },
+	}, {
 		Name: "profile", Value: "FILE",
 		Help:  "file of the cost model of this model on its device; default: the one stored by `prefillonly profile`, if any",
 		field: func(m *Model) any { return &m.Profile },

@@ -11,7 +11,7 @@ import (
 func (c *Config) Serving() []Model {
 	list := slices.Clone(c.Models)
 	if len(list) == 0 {
-		list = []Model{{Names: c.ServedModelName, Path: c.Model, Revision: c.Revision, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, Profile: c.Profile}}
+		list = []Model{{Names: c.ServedModelName, Path: c.Model, Revision: c.Revision, ChatTemplate: c.ChatTemplate, Overrides: c.Overrides, LoRAModules: c.LoRAModules, Profile: c.Profile}}
 	}
 	for i := range list {
 		m := &list[i]
@@ -31,7 +31,7 @@ func (c *Config) Serving() []Model {
 
 // SetModels makes list, which Serving has given, the models to serve.
 func (c *Config) SetModels(list []Model) {
-	c.Models, c.Model, c.Revision, c.ServedModelName, c.ChatTemplate, c.Overrides, c.Profile, c.MaxModelLen = list, "", "", nil, "", Overrides{}, "", 0
+	c.Models, c.Model, c.Revision, c.ServedModelName, c.ChatTemplate, c.Overrides, c.LoRAModules, c.Profile, c.MaxModelLen = list, "", "", nil, "", Overrides{}, nil, "", 0
 }
 
 // HostedOn says that executors on a device (one of Devices) run the model.
@@ -81,7 +81,7 @@ func (l *Loaded) validateModels() error {
 	if len(l.Models) == 0 {
 		return ModelNames{}.Take("served-model-name ("+l.Origin["served-model-name"]+")", l.ServedModelName)
 	}
-	for _, p := range []string{"model", "revision", "served-model-name", "chat-template", "hf-overrides", "profile"} {
+	for _, p := range []string{"model", "revision", "served-model-name", "chat-template", "hf-overrides", "lora-modules", "profile"} {
 		if o := l.Origin[p]; showValue(Find(p).field(&l.Config)) != "" {
 			return fmt.Errorf("%s (%s) is for one model, but models (%s) lists %d: set it there, or leave one of the two out", p, o, l.Origin["models"], len(l.Models))
 		}

@@ -111,6 +111,10 @@ var Params = []Param{
 		Name: "hf-overrides", Group: GroupModel, Roles: Frontend | Lines, Value: "MAP",
 		Help:  `keys that config.json lacks, as in vLLM: {"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true} makes a Qwen3 a reranker`,
 		field: func(c *Config) any { return &c.Overrides },
+	}, {
+		Name: "lora-modules", Group: GroupModel, Roles: Frontend | Executor | Lines, Value: "NAME=DIR,...",
+		Help:  "adapters of the model's weights (LoRA), by the names that requests give as their model, as in vLLM; each a directory where peft has saved one; on a CPU device alone",
+		field: func(c *Config) any { return &c.LoRAModules },
 	},
 
 	{

@@ -129,9 +129,17 @@ func Hosted(cfg *config.Config) (list []host.Model) {
 		}
 		list = append(list, host.Model{
 			Name: m.Names[0], Path: m.Path, Keep: keeps[m.Keep.When], Idle: m.Keep.Idle, Profile: m.Profile,
-			Prompts: host.Prompts{MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare},
+			Prompts: host.Prompts{MaxLen: int(m.MaxModelLen), BlockTokens: cfg.BlockSize, CacheShare: m.CacheShare, Adapters: adapterList(m)},
 			Frames:  frameHosting(m),
 		})
+	}
+	return list
+}
+
+// adapterList are a model's adapters as a host has them.
+func adapterList(m *config.Model) (list host.Adapters) {
+	for _, a := range m.LoRAModules {
+		list = list.With(a.Name, a.Path)
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/prefillonly/prefillonly/engine"
 	"github.com/prefillonly/prefillonly/kvcache"
 )
 
@@ -71,7 +72,8 @@ func (w eventWriter) event(e *Event) {
 }
 
 func (w eventWriter) writeStored(e *Event) {
-	if e.Salt == "" {
+	adapter, salt := engine.CutCacheSalt(e.Salt)
+	if salt == "" {
 		w.writeArrayLen(8)
 	} else {
 		w.writeArrayLen(9)
@@ -90,13 +92,17 @@ func (w eventWriter) writeStored(e *Event) {
 	w.writeInt(e.BlockTokens)
 	w.writeNull() // LoRA id
 	w.writeText(e.Medium)
-	w.writeNull() // LoRA name
-	if e.Salt == "" {
+	if adapter == "" {
+		w.writeNull() // LoRA name
+	} else {
+		w.writeText(adapter)
+	}
+	if salt == "" {
 		return
 	}
 	w.writeArrayLen(len(e.Hashes))
 	w.writeArrayLen(1)
-	w.writeText(e.Salt)
+	w.writeText(salt)
 	for range e.Hashes[1:] {
 		w.writeNull()
 	}

@@ -121,7 +121,7 @@ func (inst *Instance) Enqueue(j *Job) {
 
 // ChainJob computes a job's block chain for the instance's block size, and finds what is known of it.
 func (inst *Instance) ChainJob(j *Job) {
-	anew := inst.Cache.ChainPrompt(&inst.shared.hasher, &j.Job, j.Submit.Salt, inst.shared.PrefixCaching)
+	anew := inst.Cache.ChainPrompt(&inst.shared.hasher, &j.Job, j.Submit.CacheSalt(), inst.shared.PrefixCaching)
 	if j.sharesScores() {
 		inst.findScores(j, anew)
 	}

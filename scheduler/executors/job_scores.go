@@ -20,7 +20,7 @@ func (inst *Instance) findScores(j *Job, anew bool) {
 // KeepOutput makes the blocks that a job's pass has filled matchable, and keeps what it has found of a prompt's positions.
 func (j *Job) KeepOutput(found engine.Output) {
 	inst := j.Instance
-	inst.Cache.CommitPages(&j.Job, j.Submit.Salt)
+	inst.Cache.CommitPages(&j.Job, j.Submit.CacheSalt())
 	if out, ok := found.(*engine.TokenOutput); ok && j.sharesScores() {
 		inst.keepScores(j, out.Prompt)
 	}

@@ -18,6 +18,9 @@ func servedModels(cfg *config.Config) (list []registry.Model) {
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
 		next := registry.Model{Name: m.Names[0], Names: m.Names[1:], Always: m.Keep.When == config.KeepAlways, Image: modellist.ImageOptions(&m.Image)}
+		for _, a := range m.LoRAModules {
+			next.Adapters = append(next.Adapters, a.Name)
+		}
 		if m.Pipeline != "" {
 			next.Pipeline = servedPipeline(m)
 		}

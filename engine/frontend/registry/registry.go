@@ -23,9 +23,10 @@ import (
 
 // Model is a model of the pool that requests may name.
 type Model struct {
-	Name   string   // the pool's, and the requests'
-	Names  []string // others that requests may use
-	Always bool     // the server is not ready without it
+	Name     string   // the pool's, and the requests'
+	Names    []string // others that requests may use
+	Adapters []string // of its weights: names that requests may use for the model with one
+	Always   bool     // the server is not ready without it
 	// Open opens what the model's texts are read and written with, when a request needs it; it is closed when many
 	// others were needed since. Nil: the model takes no text.
 	Open       func() (*text.Text, error)
@@ -110,7 +111,7 @@ func (g *Registry) Set(served []Model) error {
 			m.TextKey = fmt.Sprintf("%s of set %d", m.Name, number)
 		}
 		set.list = append(set.list, &m)
-		for _, name := range append([]string{m.Name}, m.Names...) {
+		for _, name := range slices.Concat([]string{m.Name}, m.Names, m.Adapters) {
 			switch other := set.byName[name]; {
 			case name == "":
 				return errors.New("no served model name is given")
@@ -223,6 +224,14 @@ func (g *Registry) Failure(m *Model) error {
 		return errors.New(engine.HidePaths(err.Error())) // clients are told it
 	}
 	return nil
+}
+
+// AdapterNamed is the adapter that a request asks for by a name of the model; empty: none.
+func (m *Model) AdapterNamed(name string) string {
+	if slices.Contains(m.Adapters, name) {
+		return name
+	}
+	return ""
 }
 
 // Others are the names beside its own that a model is served under, each once.

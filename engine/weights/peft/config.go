@@ -1,0 +1,124 @@
+package peft
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prefillonly/prefillonly/internal/jsonerror"
+)
+
+// MaxRank bounds a rank, as vLLM's --max-lora-rank does.
+const MaxRank = 512
+
+// config is what adapter_config.json says that decides what is computed.
+type config struct {
+	Type         string             `json:"peft_type"`
+	Rank         int                `json:"r"`
+	Alpha        float64            `json:"lora_alpha"`
+	RankStable   bool               `json:"use_rslora"`
+	Targets      json.RawMessage    `json:"target_modules"` // a list of ends of names, or one pattern
+	RankPattern  map[string]int     `json:"rank_pattern"`
+	AlphaPattern map[string]float64 `json:"alpha_pattern"`
+	Bias         string             `json:"bias"`
+	Init         json.RawMessage    `json:"init_lora_weights"`
+	Layers       json.RawMessage    `json:"layers_to_transform"`
+	Exclude      json.RawMessage    `json:"exclude_modules"`
+}
+
+// silent are keys that change nothing of what is computed.
+var silent = []string{
+	"peft_type", "r", "lora_alpha", "use_rslora", "target_modules", "rank_pattern", "alpha_pattern", "bias", "init_lora_weights", "layers_to_transform", "exclude_modules",
+	"auto_mapping", "base_model_name_or_path", "eva_config", "inference_mode", "layers_pattern", "loftq_config", "lora_dropout", "megatron_core", "peft_version", "qalora_group_size",
+	"revision", "task_type", "runtime_config",
+}
+
+// starts are values of init_lora_weights that leave the base's weights as they are.
+var starts = []string{"", "null", "true", "false", `"gaussian"`, `"eva"`, `"orthogonal"`}
+
+func readConfig(raw []byte) (c config, err error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return c, errors.New(jsonerror.Explain(err, &keys))
+	}
+	for _, key := range sortedKeys(keys) {
+		if value := string(keys[key]); !slices.Contains(silent, key) && !slices.Contains([]string{"null", "false", "[]", "{}", `""`, "0"}, strings.Join(strings.Fields(value), "")) {
+			return c, fmt.Errorf("%s is %.80s, which is not computed here: want an adapter without, or merge it into the weights (in peft, merge_and_unload)", key, value)
+		}
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return c, errors.New(jsonerror.Explain(err, &c))
+	}
+	switch {
+	case c.Type != "LORA":
+		return c, fmt.Errorf("peft_type is %.40q: want LORA", c.Type)
+	case c.Bias != "" && c.Bias != "none":
+		return c, fmt.Errorf("bias is %.40q: want none", c.Bias)
+	case !slices.Contains(starts, string(c.Init)):
+		return c, fmt.Errorf("init_lora_weights is %.40s, which changes the base's weights: want an adapter converted to LoRA (in peft, path_initial_model_for_weight_conversion)", c.Init)
+	}
+	if err := checkRank("r", c.Rank); err != nil {
+		return c, err
+	}
+	for _, key := range sortedKeys(c.RankPattern) {
+		if err := checkRank(fmt.Sprintf("rank_pattern of %.80q", key), c.RankPattern[key]); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func checkRank(what string, rank int) error {
+	if rank < 1 || rank > MaxRank {
+		return fmt.Errorf("%s is %d: want 1 to %d", what, rank, MaxRank)
+	}
+	return nil
+}
+
+// module is the rank and the scale of a module's pair.
+func (c *config) module(name string) (rank int, scale float32, err error) {
+	rank, err = patterned("rank_pattern", c.RankPattern, name, c.Rank)
+	if err != nil {
+		return 0, 0, err
+	}
+	alpha, err := patterned("alpha_pattern", c.AlphaPattern, name, c.Alpha)
+	if err != nil {
+		return 0, 0, err
+	}
+	by := float64(rank)
+	if c.RankStable {
+		by = math.Sqrt(by)
+	}
+	return rank, float32(alpha / by), nil
+}
+
+// patterned is what a map says of a module by the patterns of its keys, each of a whole name or of its end behind a dot, or the usual value.
+func patterned[T comparable](key string, patterns map[string]T, name string, usual T) (T, error) {
+	found := false
+	for _, pattern := range sortedKeys(patterns) {
+		re, err := regexp.Compile(`^(?:.*\.)?(?:` + pattern + `)$`)
+		switch {
+		case err != nil:
+			return usual, fmt.Errorf("%s: %w", key, err)
+		case !re.MatchString(name):
+		case found && patterns[pattern] != usual:
+			return usual, fmt.Errorf("%s: several of its keys match %s and differ: want one", key, name)
+		default:
+			usual, found = patterns[pattern], true
+		}
+	}
+	return usual, nil
+}
+
+// targets are the ends of names of the modules that have pairs in every layer; nil where that is not said so.
+func (c *config) targets() (list []string) {
+	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" && string(raw) != "[]" }
+	if given(c.Layers) || given(c.Exclude) || json.Unmarshal(c.Targets, &list) != nil {
+		return nil
+	}
+	return list
+}
