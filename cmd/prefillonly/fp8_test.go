@@ -154,10 +154,10 @@ func TestServeFP8(t *testing.T) {
 // TestRefusesOtherQuantisation: the message names the key and what is supported.
 func TestRefusesOtherQuantisation(t *testing.T) {
 	dir := demoDir(t)
-	announce(t, dir, `{"quant_method":"gptq","bits":4}`)
+	announce(t, dir, `{"quant_method":"bitsandbytes","load_in_4bit":true}`)
 	text, err := command(nil, "serve", "--port", "0", "--model", dir).CombinedOutput()
 	exit, ok := err.(*exec.ExitError)
-	if !ok || exit.ExitCode() != cli.ExitConfig || !strings.Contains(string(text), `quant_method is "gptq"`) || !strings.Contains(string(text), "FP8-dynamic") {
+	if !ok || exit.ExitCode() != cli.ExitConfig || !strings.Contains(string(text), `quant_method is "bitsandbytes"`) || !strings.Contains(string(text), "FP8-dynamic") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 
+import adapters
 import batches
 import cameras
 import clocks
@@ -33,7 +34,7 @@ import sources
 import stages
 import tensors
 
-ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, generation, quantized, sources, cameras, isolation, pictures, limits, clocks, neighbours, stages) for a in module.ATTACKS}
+ATTACKS = {a.__name__.replace("_", "-"): a for module in (crashes, requests, connections, http2, batches, files, hub, models, tensors, encoders, adapters, generation, quantized, sources, cameras, isolation, pictures, limits, clocks, neighbours, stages) for a in module.ATTACKS}
 
 
 def run(name, attack, binary):

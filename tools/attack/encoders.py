@@ -135,23 +135,23 @@ def told(raw):
 
 
 class Mixed:
-    """Clients of all kinds of WORK. An answer is right if it is, to the last digit, the one before the crash; a request that a
+    """Clients of all kinds of work. An answer is right if it is, to the last digit, the one before the crash; a request that a
     dying frontend held, or that was refused with a reason, is asked again."""
 
-    def __init__(self, server, count=16):
-        self.server, self.going, self.kinds, self.failed, self.wrong = server, True, {}, {}, []
-        self.right = {name: told(self.ask(name)[1]) for name in WORK}
-        self.answered = dict.fromkeys(WORK, 0)
+    def __init__(self, server, work, count=16):
+        self.server, self.work, self.going, self.failed, self.wrong = server, work, True, {}, []
+        self.right = {name: told(self.ask(name)[1]) for name in work}
+        self.answered = dict.fromkeys(work, 0)
         self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(count)]
         for t in self.threads:
             t.start()
 
     def ask(self, name, timeout=120):
-        path, body = WORK[name]
+        path, body = self.work[name]
         return self.server.request("POST", path, body, timeout)
 
     def run(self, number):
-        names = list(WORK)
+        names = list(self.work)
         while self.going:
             name = names[number % len(names)]
             number += 1
@@ -175,11 +175,11 @@ class Mixed:
             t.join(130)
 
 
-def strike(binary, role):
-    with both(binary, "--peer-timeout", "5s") as server:
+def strike(binary, role, made=both, work=WORK):
+    with made(binary, "--peer-timeout", "5s") as server:
         if not server.wait_ready(60):
             return False, "the server did not start"
-        mixed = Mixed(server)
+        mixed = Mixed(server, work)
         if any(b'"error"' in r for r in mixed.right.values()):
             mixed.close()
             return False, "; ".join(f"{n}: {r[:150]!r}" for n, r in mixed.right.items() if b'"error"' in r)
@@ -197,10 +197,10 @@ def strike(binary, role):
         time.sleep(4)
         before = dict(mixed.answered)
         end = time.monotonic() + 60
-        while any(mixed.answered[n] == before[n] for n in WORK) and time.monotonic() < end:
+        while any(mixed.answered[n] == before[n] for n in work) and time.monotonic() < end:
             time.sleep(0.2)
         mixed.close()
-        stuck = [n for n in WORK if mixed.answered[n] == before[n]]
+        stuck = [n for n in work if mixed.answered[n] == before[n]]
         jobs = open_jobs(server)
         outcome = f"{sum(mixed.answered.values())} answers to the last digit ({', '.join(f'{n} {c}' for n, c in mixed.answered.items())}), refused or closed {mixed.failed}, {len(mixed.wrong)} wrong, ready after {slowest:.1f} s at most, {jobs:.0f} jobs left"
         return not mixed.wrong and not stuck and jobs == 0, outcome + (f" {mixed.wrong[0]}" if mixed.wrong else "") + (f"; never again {stuck}" if stuck else "")
@@ -296,7 +296,7 @@ def refused(binary, made, cases, may):
     fell, served, most = [], [], 0
     for name, (files, names) in cases.items():
         with made(**files) as directory:
-            code, seconds, output, peak = starts(binary, directory, seconds=20)
+            code, seconds, output, peak = starts(binary, *([directory] if isinstance(directory, str) else directory), seconds=20)
             most = max(most, peak)
             if code is None and peak < 1 << 30:
                 served.append(name)

@@ -61,6 +61,9 @@ func readConfig(raw []byte) (c config, err error) {
 	case !slices.Contains(starts, string(c.Init)):
 		return c, fmt.Errorf("init_lora_weights is %.40s, which changes the base's weights: want an adapter converted to LoRA (in peft, path_initial_model_for_weight_conversion)", c.Init)
 	}
+	if _, err := c.listTargets(); err != nil {
+		return c, err
+	}
 	if err := checkRank("r", c.Rank); err != nil {
 		return c, err
 	}
@@ -114,11 +117,20 @@ func patterned[T comparable](key string, patterns map[string]T, name string, usu
 	return usual, nil
 }
 
-// targets are the ends of names of the modules that have pairs in every layer; nil where that is not said so.
-func (c *config) targets() (list []string) {
-	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" && string(raw) != "[]" }
-	if given(c.Layers) || given(c.Exclude) || json.Unmarshal(c.Targets, &list) != nil {
-		return nil
+// listTargets are the ends of names of the modules that have pairs, in some layers at least; nil where that is said by a pattern, or not at all.
+func (c *config) listTargets() (list []string, err error) {
+	var pattern string
+	switch {
+	case len(c.Targets) == 0, json.Unmarshal(c.Targets, &pattern) == nil: // null is no pattern either
+		return nil, nil
+	case json.Unmarshal(c.Targets, &list) != nil:
+		return nil, fmt.Errorf("target_modules is %.40s: want a list of names, or one pattern", c.Targets)
 	}
-	return list
+	return list, nil
+}
+
+// inEveryLayer says that what target_modules lists has pairs in all layers.
+func (c *config) inEveryLayer() bool {
+	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" && string(raw) != "[]" }
+	return !given(c.Layers) && !given(c.Exclude)
 }

@@ -182,24 +182,38 @@ func (a *Adapter) Rank(module string) int {
 // Check refuses an adapter that has modules which are not among these linear layers, by names, with their rows and columns; or that lacks
 // some which it says it has.
 func (a *Adapter) Check(layers map[string][2]int) error {
+	targets, err := a.config.listTargets()
+	if err != nil {
+		return fmt.Errorf("adapter %s: %w", a.Name, err)
+	}
 	for _, name := range a.Modules() {
 		p := a.modules[name]
 		shape, there := layers[name]
 		switch {
 		case !there:
 			return fmt.Errorf("adapter %s: module %.200q is no linear layer of the model's blocks: want one such as %q", a.Name, name, firstKey(layers))
+		case targets != nil && !slices.ContainsFunc(targets, func(target string) bool { return isTarget(name, target) }):
+			return fmt.Errorf("adapter %s: target_modules does not list %q, which %s has tensors of", a.Name, name, weightsFile)
 		case shape != [2]int{p.out, p.in}:
 			return fmt.Errorf("adapter %s: module %q has lora_A %v and lora_B %v, which do not fit weights [%d, %d]", a.Name, name, p.a.Shape, p.b.Shape, shape[0], shape[1])
 		}
 	}
-	for _, target := range a.config.targets() {
+	if !a.config.inEveryLayer() {
+		return nil
+	}
+	for _, target := range targets {
 		for _, name := range sortedKeys(layers) {
-			if (name == target || strings.HasSuffix(name, "."+target)) && a.modules[name] == nil {
+			if isTarget(name, target) && a.modules[name] == nil {
 				return fmt.Errorf("adapter %s: target_modules lists %.80q, but %s has no tensors of %q", a.Name, target, weightsFile, name)
 			}
 		}
 	}
 	return nil
+}
+
+// isTarget says whether a module is one that target_modules lists so.
+func isTarget(module, target string) bool {
+	return module == target || strings.HasSuffix(module, "."+target)
 }
 
 // Read is a module's A and B, B times what the product is multiplied with. The files must be those that Open has read.
