@@ -307,15 +307,18 @@ func TestRoundsOfLoading(t *testing.T) {
 	for i := range 2 * len(dirs) {
 		round(i)
 	}
-	start, opened := held(), files()
-	began := time.Now()
-	for i := range 100 {
-		round(i)
+	opened, leaks := files(), true
+	for try := 0; try < 3 && leaks; try++ { // what leaks grows each time, the runtime's own wobble does not
+		start, began := held(), time.Now()
+		for i := range 100 {
+			round(i)
+		}
+		end := held()
+		t.Logf("%d bytes are resident before, %d after 100 rounds of %v", start, end, time.Since(began)/100)
+		leaks = end-start > max(start/50, 1<<20)
 	}
-	end := held()
-	t.Logf("%d bytes are resident before, %d after 100 rounds of %v", start, end, time.Since(began)/100)
-	if grown := end - start; grown > max(start/50, 1<<20) { // of a process of 15 MB the runtime's own wobble is more
-		t.Errorf("100 rounds left %d bytes on %d", grown, start)
+	if leaks {
+		t.Error("each 100 rounds left more than they found")
 	}
 	if now := files(); now != opened {
 		t.Errorf("%d files are open, %d were", now, opened)

@@ -147,7 +147,8 @@ func TestGroupedIDs(t *testing.T) {
 	a := writeGrouped(t, gptqConfig, gptqParts())
 	other := *a
 	other.quantization = parseQuantization(t, strings.Replace(gptqConfig, `"bits"`, `"checkpoint_format":"gptq_v2","bits"`, 1))
-	if a.ID("m.weight") != a.ID("m.weight") || a.ID("m.weight") == other.ID("m.weight") {
+	first := a.ID("m.weight")
+	if again := a.ID("m.weight"); again != first || first == other.ID("m.weight") {
 		t.Error("IDs do not say how the matrix is read")
 	}
 	same := writeGrouped(t, gptqConfig, gptqParts())
