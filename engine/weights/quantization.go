@@ -29,6 +29,18 @@ type Quantization struct {
 	unknown, unknownValue string       // the first key that is none of the method's
 }
 
+// Values are those of all keys, as one text; of nil an empty one.
+func (q *Quantization) Values() []byte {
+	if q == nil {
+		return nil
+	}
+	text, err := json.Marshal([]any{q, q.grouping})
+	if err != nil {
+		panic(err) // it was read from JSON
+	}
+	return text
+}
+
 // QuantizationGroup is a set of modules that are quantised alike. Targets are names of modules,
 // names of their classes, or "re:" and a regular expression that matches at a name's start.
 type QuantizationGroup struct {

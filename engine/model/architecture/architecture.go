@@ -242,8 +242,8 @@ func (s *Spec) check() error {
 // Digest identifies the configuration beside the weights' own fingerprint.
 func (s *Spec) Digest() string {
 	values := *s
-	values.sliding = nil // an address; Rotations have what it says
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v", values))
+	values.sliding, values.quantization = nil, nil // addresses; Rotations have what the first says
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %s", values, s.quantization.Values()))
 	return fmt.Sprintf("%x", sum[:8])
 }
 

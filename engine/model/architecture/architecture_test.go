@@ -92,7 +92,7 @@ func TestSpecRefuses(t *testing.T) {
 		{"ernie4_5", "use_bias", `true`, "use_bias is true"},
 		{"qwen3moe", "num_experts", `1000000`, "num_experts is 1000000, want 1 to 1024"},
 		{"qwen3moe", "num_experts", `0`, "num_experts is 0, want 1 to 1024"},
-		{"qwen3moe", "num_experts", `"16"`, "cannot unmarshal string"},
+		{"qwen3moe", "num_experts", `"16"`, "num_experts must be an integer, not string"},
 		{"qwen3moe", "num_experts_per_tok", `17`, "num_experts_per_tok is 17, want 1 to 16, the number of experts"},
 		{"qwen3moe", "num_experts_per_tok", `0`, "num_experts_per_tok is 0, want 1 to 16"},
 		{"qwen3moe", "moe_intermediate_size", ``, "invalid or missing moe_intermediate_size (0)"},
