@@ -14,7 +14,7 @@ PURE = $(shell tools/build/pure.sh)
 # measures.
 UNRACED := kernels cmd/prefillonly$$ test/field test/soak test/videosoak \
 	engine/demo engine/device engine/dnn engine/encoder engine/host engine/inspect engine/model engine/weights/quantize \
-	videoext/(adapt|baselines|dds|detect|emulate|link|methods|motion|oneadapt|pipeline|resolve|scene|vision) \
+	videoext/(detect|emulate|link|methods|motion|oneadapt|pipeline|resolve|scene|vision) \
 	bench$$ bench/(cameras|cpu|dnn|figures|gpu|pipelines|video) internal/archtest tools
 RACED = $(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}./{{slice .ImportPath 35}}{{end}}' ./... | grep -vE '^./($(subst $() ,|,$(strip $(UNRACED))))(/|$$)')
 

@@ -160,8 +160,8 @@ func (m *Model) makeB(a *peft.Adapter, names []string, rank int, kind string, st
 	return m.backend.NewLinear(all, nil)
 }
 
-// products are those of an operation with a layer's matrix.
-func (l *layer) products(rows []adaptedRows, of func(*lowLayer) *lowRank) (low []kernels.LowRank) {
+// collectLowRanks are the low-rank products of an operation with a layer's matrix.
+func (l *layer) collectLowRanks(rows []adaptedRows, of func(*lowLayer) *lowRank) (low []kernels.LowRank) {
 	for _, r := range rows {
 		if p := of(&l.low[r.adapter]); p.a != nil {
 			low = append(low, kernels.LowRank{Row: r.row, Rows: r.rows, A: p.a, B: p.b})

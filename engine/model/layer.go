@@ -17,7 +17,7 @@ func viewColumns(mat kernels.Mat, from, n int) kernels.Mat {
 func (p *Pass) computeLayer(c *chunk, l *layer, window int) {
 	m, b, x := p.m, p.m.backend, c.x
 	qkv, attn := m.work.qkv.Slice(0, x.Rows), m.work.attn.Slice(0, x.Rows)
-	m.normLinear(qkv, x, l.attn.before, l.qkv, l.products(c.adapted, func(l *lowLayer) *lowRank { return &l.qkv }))
+	m.normLinear(qkv, x, l.attn.before, l.qkv, l.collectLowRanks(c.adapted, func(l *lowLayer) *lowRank { return &l.qkv }))
 	b.StoreKV(qkv, m.ropeSpec(l, m.spec.Heads), m.opts.BlockTokens, c.segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, c.segs)
 	m.addSublayers(x, attn, l, c.adapted)
@@ -35,7 +35,7 @@ func (m *Model) addSublayers(x, attn kernels.Mat, l *layer, adapted []adaptedRow
 }
 
 func (m *Model) addAttention(x, attn kernels.Mat, l *layer, adapted []adaptedRows) {
-	low := l.products(adapted, func(l *lowLayer) *lowRank { return &l.out })
+	low := l.collectLowRanks(adapted, func(l *lowLayer) *lowRank { return &l.out })
 	if l.attn.after.Weight == nil {
 		m.backend.AddLinear(x, attn, l.out)
 		m.addLowRank(x, attn, low)
@@ -56,7 +56,7 @@ func (m *Model) addMLP(x kernels.Mat, l *layer, adapted []adaptedRows) {
 	if normed {
 		to = m.work.given.Slice(0, x.Rows)
 	}
-	ups, downs := l.products(adapted, func(l *lowLayer) *lowRank { return &l.up }), l.products(adapted, func(l *lowLayer) *lowRank { return &l.down })
+	ups, downs := l.collectLowRanks(adapted, func(l *lowLayer) *lowRank { return &l.up }), l.collectLowRanks(adapted, func(l *lowLayer) *lowRank { return &l.down })
 	switch {
 	case ups != nil || downs != nil:
 		m.backend.(kernels.LowRanks).MLPLowRank(to, x, l.mlp.before, m.spec.Act, own.up, own.down, ups, downs)
@@ -74,6 +74,6 @@ func (m *Model) addMLP(x kernels.Mat, l *layer, adapted []adaptedRows) {
 func (p *Pass) storeLastKV(c *chunk, l *lastLayer) {
 	m, h := p.m, p.m.spec.Heads
 	kv := viewColumns(m.work.qkv.Slice(0, c.x.Rows), 0, 2*h.KV*h.Dim)
-	m.normLinear(kv, c.x, l.attn.before, l.kv, l.products(c.adapted, func(l *lowLayer) *lowRank { return &l.kv }))
+	m.normLinear(kv, c.x, l.attn.before, l.kv, l.collectLowRanks(c.adapted, func(l *lowLayer) *lowRank { return &l.kv }))
 	m.backend.StoreKV(kv, m.ropeSpec(&l.layer, kernels.Heads{KV: h.KV, Dim: h.Dim}), m.opts.BlockTokens, c.segs)
 }

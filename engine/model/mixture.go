@@ -12,7 +12,7 @@ type route struct {
 	shares []float32
 }
 
-func (r *route) add(row int, share float32) {
+func (r *route) addRow(row int, share float32) {
 	r.rows, r.shares = append(r.rows, int32(row)), append(r.shares, share)
 }
 
@@ -35,21 +35,21 @@ func (m *Model) addExperts(x kernels.Mat, l *layer) {
 
 // routeRows says which rows go through each of a layer's experts.
 func (m *Model) routeRows(x kernels.Mat, l *layer) []route {
-	routes, logits := make([]route, len(l.mlps)), m.products(x, l.mlp.before, l.router)
+	routes, logits := make([]route, len(l.mlps)), m.multiplyTable(x, l.mlp.before, l.router)
 	for i := range x.Rows {
 		n := l.router.Rows()
-		m.spec.Mixture.Choose(logits[i*n:(i+1)*n], func(expert int, share float32) { routes[expert].add(i, share) })
+		m.spec.Mixture.Choose(logits[i*n:(i+1)*n], func(expert int, share float32) { routes[expert].addRow(i, share) })
 	}
 	if l.sharedGate != nil {
-		for i, v := range m.products(x, l.mlp.before, l.sharedGate) {
-			routes[len(routes)-1].add(i, float32(1/(1+math.Exp(-float64(v)))))
+		for i, v := range m.multiplyTable(x, l.mlp.before, l.sharedGate) {
+			routes[len(routes)-1].addRow(i, float32(1/(1+math.Exp(-float64(v)))))
 		}
 	}
 	return routes
 }
 
-// products are those of normalised rows and the rows of a table, on the host.
-func (m *Model) products(x kernels.Mat, n kernels.Norm, table kernels.Table) []float32 {
+// multiplyTable is the products of normalised rows and the rows of a table, on the host.
+func (m *Model) multiplyTable(x kernels.Mat, n kernels.Norm, table kernels.Table) []float32 {
 	dst := m.work.choices.Slice(0, x.Rows)
 	dst.Cols, dst.Stride = table.Rows(), table.Rows()
 	m.backend.Logits(dst, x, n, table, nil)

@@ -92,7 +92,7 @@ func (p *Pass) finishLastLayer(l *lastLayer, window int, asked []question, segs 
 	for i, q := range asked {
 		adapted = addRows(adapted, q.it, i, 1)
 	}
-	m.normLinear(q, x, l.attn.before, l.q, l.products(adapted, func(l *lowLayer) *lowRank { return &l.q }))
+	m.normLinear(q, x, l.attn.before, l.q, l.collectLowRanks(adapted, func(l *lowLayer) *lowRank { return &l.q }))
 	b.StoreKV(q, m.ropeSpec(&l.layer, kernels.Heads{Q: h.Q, Dim: h.Dim}), m.opts.BlockTokens, segs)
 	b.Attention(attn, qkv, m.spec.Attention(window), m.opts.BlockTokens, segs)
 	m.addSublayers(x, attn, &l.layer, adapted)

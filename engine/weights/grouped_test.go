@@ -264,7 +264,7 @@ func TestGroupingRefusesKeys(t *testing.T) {
 		{gptqConfig, `"sym"`, `"format":"bitblas","sym"`, `format is "bitblas", want gptq or gptq_v2`},
 		{gptqConfig, `"sym"`, `"pack_dtype":"int16","sym"`, `pack_dtype is "int16", want int32`},
 		{gptqConfig, `"sym"`, `"dynamic":{"-:.*k_proj":{}},"sym"`, `dynamic is {"-:.*k_proj":{}}, want none`},
-		{gptqConfig, `"sym"`, `"rotation":"hadamard","sym"`, `rotation is "hadamard", which is no key that is known of quant_method "gptq"`},
+		{gptqConfig, `"sym"`, `"rotation":"hadamard","sym"`, `unknown key rotation ("hadamard") of quant_method "gptq"`},
 		{awqConfig, `"bits":4`, `"bits":8`, "bits is 8, want 4"},
 		{awqConfig, `"GEMM"`, `"gemv"`, `version is "gemv", want gemm`},
 		{awqConfig, `"GEMM"`, `"exllama"`, `version is "exllama", want gemm`},

@@ -75,7 +75,7 @@ func (q *Quantization) UnmarshalJSON(raw []byte) error {
 // checkGrouping refuses keys and values of a method that says all with groupingKeys.
 func (q *Quantization) checkGrouping() error {
 	if q.unknown != "" {
-		return fmt.Errorf("quantization_config: %s is %.100s, which is no key that is known of quant_method %q", q.unknown, q.unknownValue, q.Method)
+		return fmt.Errorf("quantization_config: unknown key %s (%.100s) of quant_method %q", q.unknown, q.unknownValue, q.Method)
 	}
 	if key, value := groupingMethods[q.Method].check(&q.grouping, q.Format); key != "" {
 		return fmt.Errorf("quantization_config: %s is %v", key, value)

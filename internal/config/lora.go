@@ -122,14 +122,14 @@ func (l *LoRAModules) addNode(n ast.Node) error {
 	return nil
 }
 
-// take adds the adapters' names to those that are taken, and checks that they are directories.
-func (l LoRAModules) take(where string, taken ModelNames) error {
+// takeNames adds the adapters' names to those that are taken, and checks that they are directories.
+func (l LoRAModules) takeNames(where string, taken ModelNames) error {
 	for _, m := range l {
 		if err := taken.Take(where+": lora-modules", []string{m.Name}); err != nil {
 			return err
 		}
 		if !isDir(m.Path) {
-			return fmt.Errorf("%s: lora-modules: %s is no directory: want one with the adapter_config.json of %s", where, m.Path, m.Name)
+			return fmt.Errorf("%s: lora-modules: invalid path %s of %s: want a directory with adapter_config.json", where, m.Path, m.Name)
 		}
 	}
 	return nil

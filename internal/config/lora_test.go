@@ -31,7 +31,7 @@ func TestLoRAModules(t *testing.T) {
 		t.Errorf("a name that a model has: %v", err)
 	}
 	list[1].LoRAModules = LoRAModules{{"c", dir + "/none"}}
-	if err := CheckModelNames(list); err == nil || !strings.Contains(err.Error(), "is no directory") {
+	if err := CheckModelNames(list); err == nil || !strings.Contains(err.Error(), "want a directory with adapter_config.json") {
 		t.Errorf("no directory: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func CheckModelNames(list []Model) error {
 		if err := taken.Take(where, list[i].Names); err != nil {
 			return fmt.Errorf("%w; give it another with NAME=PATH, or name in models", err)
 		}
-		if err := list[i].LoRAModules.take(where, taken); err != nil {
+		if err := list[i].LoRAModules.takeNames(where, taken); err != nil {
 			return err
 		}
 	}

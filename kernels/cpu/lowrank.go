@@ -27,8 +27,8 @@ func (m *lowRankMemory) free() {
 	}
 }
 
-// ofBytes is memory of so many bytes at least; nil, and an error of the operation, where there is none.
-func (b *Backend) ofBytes(op string, at **buffer, bytes int64) *buffer {
+// growMemory is memory of so many bytes at least; nil, and an error of the operation, where there is none.
+func (b *Backend) growMemory(op string, at **buffer, bytes int64) *buffer {
 	if *at != nil && (*at).Bytes() >= bytes {
 		return *at
 	}
@@ -44,16 +44,16 @@ func (b *Backend) ofBytes(op string, at **buffer, bytes int64) *buffer {
 	return grown
 }
 
-// at is the address of an element behind p.
-func at[T any](p *T, elements int) *T {
+// offsetBy is the address of an element behind p.
+func offsetBy[T any](p *T, elements int) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), int64(elements)*int64(unsafe.Sizeof(*p))))
 }
 
-func wholePanels(n int) int64 { return (int64(n) + C.PF_PANEL - 1) / C.PF_PANEL * C.PF_PANEL }
+func roundToPanels(n int) int64 { return (int64(n) + C.PF_PANEL - 1) / C.PF_PANEL * C.PF_PANEL }
 
 // LowRankBytes is for sums of whole panels, the activation, and what stands between A and B. Sums of gated matrices are twice as wide as inner.
 func (b *Backend) LowRankBytes(rows, widest, inner, rank int) int64 {
-	return int64(rows) * (4*max(wholePanels(widest), 2*wholePanels(inner)) + 2*wholePanels(inner) + 2*wholePanels(rank))
+	return int64(rows) * (4*max(roundToPanels(widest), 2*roundToPanels(inner)) + 2*roundToPanels(inner) + 2*roundToPanels(rank))
 }
 
 // AddLowRank adds products as they come out of the registers.
@@ -79,8 +79,8 @@ func (b *Backend) fitLowRanks(op string, rows, in, out int, low []kernels.LowRan
 // addLowRanks adds products of rows of src to floats.
 func (b *Backend) addLowRanks(op string, to *C.float, stride int, src *C.pf_bf16, srcStride int, low []kernels.LowRank) {
 	for _, p := range low {
-		if between := b.between(op, p); between != nil {
-			from := at(src, p.Row*srcStride)
+		if between := b.growBetween(op, p); between != nil {
+			from := offsetBy(src, p.Row*srcStride)
 			b.check(op, C.pf_linear_bf16(b.pool, b.products, between, C.size_t(p.A.Out()), from, C.size_t(srcStride), C.int(p.Rows), &p.A.(*linear).c))
 			b.addBetween(op, to, stride, between, p)
 		}
@@ -90,18 +90,18 @@ func (b *Backend) addLowRanks(op string, to *C.float, stride int, src *C.pf_bf16
 // addNormLowRanks adds products of normalised rows to floats.
 func (b *Backend) addNormLowRanks(op string, to *C.float, stride int, x C.pf_rows, low []kernels.LowRank) {
 	for _, p := range low {
-		if between := b.between(op, p); between != nil {
+		if between := b.growBetween(op, p); between != nil {
 			rows := x
-			rows.x, rows.rows = at(x.x, p.Row*int(x.stride)), C.int(p.Rows)
+			rows.x, rows.rows = offsetBy(x.x, p.Row*int(x.stride)), C.int(p.Rows)
 			b.check(op, C.pf_norm_linear(b.pool, b.products, between, C.size_t(p.A.Out()), &rows, &p.A.(*linear).c))
 			b.addBetween(op, to, stride, between, p)
 		}
 	}
 }
 
-// between is memory for what stands between A and B.
-func (b *Backend) between(op string, p kernels.LowRank) *C.pf_bf16 {
-	memory := b.ofBytes(op, &b.lowRank.between, 2*int64(p.Rows)*int64(p.A.Out()))
+// growBetween is memory for what stands between A and B.
+func (b *Backend) growBetween(op string, p kernels.LowRank) *C.pf_bf16 {
+	memory := b.growMemory(op, &b.lowRank.between, 2*int64(p.Rows)*int64(p.A.Out()))
 	if memory == nil {
 		return nil
 	}
@@ -113,14 +113,14 @@ func (b *Backend) addBetween(op string, to *C.float, stride int, between *C.pf_b
 	if l.gated != 0 {
 		l = C.pf_wide(&l)
 	}
-	rows := C.pf_rows{x: at(to, p.Row*stride), stride: C.size_t(stride), rows: C.int(p.Rows), cols: l.out, norm: C.PF_NO_NORM}
+	rows := C.pf_rows{x: offsetBy(to, p.Row*stride), stride: C.size_t(stride), rows: C.int(p.Rows), cols: l.out, norm: C.PF_NO_NORM}
 	b.check(op, C.pf_add_linear(b.pool, b.products, &rows, between, C.size_t(p.A.Out()), &l))
 }
 
 // wideProduct is normalised rows times a matrix and with low-rank products: floats of so many columns, whole panels; nil without memory.
 func (b *Backend) wideProduct(op string, x C.pf_rows, l *linear, low []kernels.LowRank) (sums *C.float, cols int) {
 	cols = int(l.c.panels) * C.PF_PANEL
-	memory := b.ofBytes(op, &b.lowRank.wide, 4*int64(x.rows)*int64(cols))
+	memory := b.growMemory(op, &b.lowRank.wide, 4*int64(x.rows)*int64(cols))
 	if memory == nil {
 		return nil, 0
 	}
@@ -168,7 +168,7 @@ func (b *Backend) MLPLowRank(dst, x kernels.Mat, n kernels.Norm, act kernels.Act
 	if up.(*linear).c.gated != 0 {
 		width /= 2
 	}
-	memory := b.ofBytes(op, &b.lowRank.inner, 2*int64(x.Rows)*int64(width))
+	memory := b.growMemory(op, &b.lowRank.inner, 2*int64(x.Rows)*int64(width))
 	if sums == nil || memory == nil || dst != x && !b.clear(op, dst, x.Rows, x.Cols) {
 		return
 	}

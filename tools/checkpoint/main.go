@@ -65,7 +65,7 @@ func writeCheckpoint(dir string, shape map[string]any, seed uint64, count, other
 		return err
 	}
 	if other >= config.NumHiddenLayers {
-		return fmt.Errorf("there is no layer %d of %d", other, config.NumHiddenLayers)
+		return fmt.Errorf("invalid layer %d: want 0 to %d", other, config.NumHiddenLayers-1)
 	}
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "generation_config.json"} {
 		data, err := fs.ReadFile(demo.FS(), name)

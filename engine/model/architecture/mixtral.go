@@ -27,5 +27,5 @@ func mixtral(c *weights.Config, s *Spec) error {
 		Experts: more.Experts, Chosen: more.Chosen, Normalised: true, inner: s.Intermediate, dense: make([]bool, s.Layers),
 		names: mixtureNames{Router: moe + "gate", Experts: moe + "experts", Gate: "w1", Up: "w3", Out: "w2"},
 	}
-	return s.Mixture.check(s, "num_local_experts", "intermediate_size")
+	return s.Mixture.checkNumbers(s, "num_local_experts", "intermediate_size")
 }

@@ -70,8 +70,8 @@ func (x *Mixture) ReadExperts(rows float64) float64 {
 	return n * (1 - math.Pow(1-k/n, rows))
 }
 
-// check says what of a mixture cannot be, by the keys of its numbers.
-func (x *Mixture) check(s *Spec, experts, inner string) error {
+// checkNumbers says what of a mixture cannot be, by the keys of its numbers.
+func (x *Mixture) checkNumbers(s *Spec, experts, inner string) error {
 	switch {
 	case x.Experts < 1 || x.Experts > mostExperts:
 		return fmt.Errorf("%s is %d, want 1 to %d", experts, x.Experts, mostExperts)
@@ -114,7 +114,7 @@ func qwenExperts(c *weights.Config, s *Spec, experts, chosen int, shared bool) e
 	for i := range s.Mixture.dense {
 		s.Mixture.dense[i] = (i+1)%more.Every != 0 || slices.Contains(more.Dense, i)
 	}
-	return s.Mixture.check(s, "num_experts", "moe_intermediate_size")
+	return s.Mixture.checkNumbers(s, "num_experts", "moe_intermediate_size")
 }
 
 // Choose calls take with a row's experts, in their order, and what each counts: the softmax of the router's logits, of which those of the largest are

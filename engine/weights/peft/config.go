@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -28,6 +27,9 @@ type config struct {
 	Init         json.RawMessage    `json:"init_lora_weights"`
 	Layers       json.RawMessage    `json:"layers_to_transform"`
 	Exclude      json.RawMessage    `json:"exclude_modules"`
+
+	ranks  patterns[int]     // RankPattern
+	alphas patterns[float64] // AlphaPattern
 }
 
 // silent are keys that change nothing of what is computed.
@@ -72,6 +74,12 @@ func readConfig(raw []byte) (c config, err error) {
 			return c, err
 		}
 	}
+	if c.ranks, err = compilePatterns(c.RankPattern); err != nil {
+		return c, fmt.Errorf("rank_pattern: %w", err)
+	}
+	if c.alphas, err = compilePatterns(c.AlphaPattern); err != nil {
+		return c, fmt.Errorf("alpha_pattern: %w", err)
+	}
 	return c, nil
 }
 
@@ -84,37 +92,18 @@ func checkRank(what string, rank int) error {
 
 // module is the rank and the scale of a module's pair.
 func (c *config) module(name string) (rank int, scale float32, err error) {
-	rank, err = patterned("rank_pattern", c.RankPattern, name, c.Rank)
-	if err != nil {
-		return 0, 0, err
+	if rank, err = c.ranks.findValue(name, c.Rank); err != nil {
+		return 0, 0, fmt.Errorf("rank_pattern: %w", err)
 	}
-	alpha, err := patterned("alpha_pattern", c.AlphaPattern, name, c.Alpha)
+	alpha, err := c.alphas.findValue(name, c.Alpha)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("alpha_pattern: %w", err)
 	}
 	by := float64(rank)
 	if c.RankStable {
 		by = math.Sqrt(by)
 	}
 	return rank, float32(alpha / by), nil
-}
-
-// patterned is what a map says of a module by the patterns of its keys, each of a whole name or of its end behind a dot, or the usual value.
-func patterned[T comparable](key string, patterns map[string]T, name string, usual T) (T, error) {
-	found := false
-	for _, pattern := range sortedKeys(patterns) {
-		re, err := regexp.Compile(`^(?:.*\.)?(?:` + pattern + `)$`)
-		switch {
-		case err != nil:
-			return usual, fmt.Errorf("%s: %w", key, err)
-		case !re.MatchString(name):
-		case found && patterns[pattern] != usual:
-			return usual, fmt.Errorf("%s: several of its keys match %s and differ: want one", key, name)
-		default:
-			usual, found = patterns[pattern], true
-		}
-	}
-	return usual, nil
 }
 
 // listTargets are the ends of names of the modules that have pairs, in some layers at least; nil where that is said by a pattern, or not at all.

@@ -24,6 +24,7 @@ const (
 	configFile  = "adapter_config.json"
 	weightsFile = "adapter_model.safetensors"
 	maxConfig   = 1 << 20
+	maxModules  = 1 << 12 // seven in each of 585 layers
 )
 
 // Adapter is the headers of an adapter's files, and a way to its matrices.
@@ -105,8 +106,8 @@ func (a *Adapter) addTensor(e weights.Entry) error {
 
 // checkPairs checks that each module has a pair of its rank, all finite.
 func (a *Adapter) checkPairs(raw []byte) error {
-	if len(a.modules) == 0 {
-		return fmt.Errorf("%s has no tensors", weightsFile)
+	if n := len(a.modules); n < 1 || n > maxModules {
+		return fmt.Errorf("%s has tensors of %d modules, want 1 to %d", weightsFile, n, maxModules)
 	}
 	h := sha256.New()
 	h.Write(raw)
@@ -191,7 +192,7 @@ func (a *Adapter) Check(layers map[string][2]int) error {
 		shape, there := layers[name]
 		switch {
 		case !there:
-			return fmt.Errorf("adapter %s: module %.200q is no linear layer of the model's blocks: want one such as %q", a.Name, name, firstKey(layers))
+			return fmt.Errorf("adapter %s: unknown module %.200q: want a linear layer of the model's blocks, such as %q", a.Name, name, firstKey(layers))
 		case targets != nil && !slices.ContainsFunc(targets, func(target string) bool { return isTarget(name, target) }):
 			return fmt.Errorf("adapter %s: target_modules does not list %q, which %s has tensors of", a.Name, name, weightsFile)
 		case shape != [2]int{p.out, p.in}:
@@ -201,8 +202,9 @@ func (a *Adapter) Check(layers map[string][2]int) error {
 	if !a.config.inEveryLayer() {
 		return nil
 	}
+	names := sortedKeys(layers)
 	for _, target := range targets {
-		for _, name := range sortedKeys(layers) {
+		for _, name := range names {
 			if isTarget(name, target) && a.modules[name] == nil {
 				return fmt.Errorf("adapter %s: target_modules lists %.80q, but %s has no tensors of %q", a.Name, target, weightsFile, name)
 			}

@@ -2,6 +2,7 @@ package peft
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -98,6 +99,7 @@ func TestHostileAdapters(t *testing.T) {
 		{map[string]any{"r": 1000000}, right, nil, "r is 1000000: want 1 to 512"},
 		{map[string]any{"r": 0}, right, nil, "r is 0: want 1 to 512"},
 		{map[string]any{"rank_pattern": map[string]int{"q_proj": 1 << 40}}, right, nil, `rank_pattern of "q_proj" is 1099511627776: want 1 to 512`},
+		{map[string]any{"rank_pattern": manyPatterns(maxPatterns + 1)}, right, nil, "rank_pattern: got 1025 keys, want at most 1024"},
 		{map[string]any{"rank_pattern": map[string]int{"(": 2}}, right, nil, "rank_pattern: error parsing regexp"},
 		{map[string]any{"rank_pattern": map[string]int{"q_proj": 2, "self_attn.q_proj": 3}}, right, nil, "several of its keys match"},
 		{map[string]any{"r": "16"}, right, nil, "r must be an integer, not string"},
@@ -118,11 +120,11 @@ func TestHostileAdapters(t *testing.T) {
 		{map[string]any{"target_modules": []string{"k_proj"}}, right, nil, `target_modules does not list "model.layers.0.self_attn.q_proj", which adapter_model.safetensors has tensors of`},
 		{map[string]any{"target_modules": []string{}}, right, nil, `target_modules does not list "model.layers.0.self_attn.q_proj"`},
 		{map[string]any{"target_modules": 7}, right, nil, `target_modules is 7: want a list of names, or one pattern`},
-		{nil, map[string][2]int{"base_model.model.lm_head.lora_A.weight": {2, 4}, "base_model.model.lm_head.lora_B.weight": {9, 2}}, nil, `module "lm_head" is no linear layer of the model's blocks`},
+		{nil, map[string][2]int{"base_model.model.lm_head.lora_A.weight": {2, 4}, "base_model.model.lm_head.lora_B.weight": {9, 2}}, nil, `unknown module "lm_head": want a linear layer of the model's blocks`},
 		{nil, right, map[string]float32{q + ".lora_A.weight": float32(math.NaN())}, "lora_A.weight\" has NaN at row 0, column 1"},
 		{nil, right, map[string]float32{q + ".lora_B.weight": float32(math.Inf(-1))}, "lora_B.weight\" has -Inf at row 0, column 1"},
 		{map[string]any{"lora_alpha": 1e300}, right, nil, "has +Inf at row 0, column 0, scaled by +Inf"},
-		{nil, nil, nil, "has no tensors"},
+		{nil, nil, nil, "has tensors of 0 modules, want 1 to 4096"},
 	} {
 		a, err := Open("a", store(t, c.keys, c.tensors, c.values))
 		if err == nil {
@@ -131,5 +133,36 @@ func TestHostileAdapters(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "adapter a: ") {
 			t.Errorf("%v %v: got %v, want %q", c.keys, c.tensors, err, c.want)
 		}
+	}
+}
+
+// manyPatterns are those of no module.
+func manyPatterns(n int) map[string]int {
+	list := map[string]int{}
+	for i := range n {
+		list[fmt.Sprintf("(x+)+%d", i)] = 2
+	}
+	return list
+}
+
+// TestManyPatterns: as many patterns as there may be are compiled once, not for each module.
+func TestManyPatterns(t *testing.T) {
+	tensors := map[string][2]int{}
+	for i := range 500 {
+		tensors[fmt.Sprintf("base_model.model.model.layers.%d.self_attn.q_proj.lora_A.weight", i)] = [2]int{2, 4}
+		tensors[fmt.Sprintf("base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", i)] = [2]int{6, 2}
+	}
+	before := testing.AllocsPerRun(1, func() {
+		if _, err := Open("a", store(t, nil, tensors, nil)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	after := testing.AllocsPerRun(1, func() {
+		if _, err := Open("a", store(t, map[string]any{"rank_pattern": manyPatterns(maxPatterns)}, tensors, nil)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if more := after - before; more > 500*maxPatterns {
+		t.Errorf("%d patterns take %v more allocations for 500 modules, want no compiling for each", maxPatterns, more)
 	}
 }
